@@ -1,0 +1,34 @@
+"""Error feedback for sparse models: EF21 with TopK, its theory and its rivals, as in "Error Feedback Shines when
+Features are Rare" (Richtarik, Gasanov, Burlachenko 2023).
+
+Names are imported when they are first used, so that `import errorfeedback` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from errorfeedback.api import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    api = import_module("errorfeedback.api")
+    found = vars(api).get(name)
+    if found is None:
+        found = api.discovered().get(name)
+    if found is None:
+        raise AttributeError(f"errorfeedback has no {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    api = import_module("errorfeedback.api")
+    public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
+    return sorted(public | set(api.discovered()))

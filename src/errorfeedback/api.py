@@ -1,0 +1,51 @@
+"""Everything users import, in one place: `errorfeedback` hands these names out when they are first used."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from errorfeedback import compressors, methods, stepsizes
+from errorfeedback.compressors.base import Compressor
+from errorfeedback.compressors.identity import Identity as Identity
+from errorfeedback.compressors.perm_k import PermK as PermK
+from errorfeedback.compressors.rand_k import RandK as RandK
+from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.dcgd import DCGD as DCGD
+from errorfeedback.methods.dgd import DGD as DGD
+from errorfeedback.methods.ef14 import EF14 as EF14
+from errorfeedback.methods.ef21 import EF21 as EF21
+from errorfeedback.methods.marina import MARINA as MARINA
+from errorfeedback.problems.autoencoder import autoencoder as autoencoder
+from errorfeedback.problems.glm import least_squares as least_squares
+from errorfeedback.problems.glm import logistic as logistic
+from errorfeedback.problems.libsvm import load as load
+from errorfeedback.problems.partition import ByGroup as ByGroup
+from errorfeedback.problems.partition import InOrder as InOrder
+from errorfeedback.problems.partition import Shuffled as Shuffled
+from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
+from errorfeedback.problems.synthetic import synthetic as synthetic
+from errorfeedback.registry import members
+from errorfeedback.runtime.certificate import verify as verify
+from errorfeedback.runtime.local import Local as Local
+from errorfeedback.runtime.solve import Result as Result
+from errorfeedback.runtime.solve import solve as solve
+from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
+from errorfeedback.stepsizes.base import StepSize
+from errorfeedback.stepsizes.constant import Constant as Constant
+from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
+from errorfeedback.stepsizes.inverse_L import InverseL as InverseL
+from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
+from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
+from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
+from errorfeedback.stepsizes.theory import Theory as Theory
+from errorfeedback.stepsizes.theory import analyse as analyse
+from errorfeedback.stepsizes.theory import xi as xi
+
+FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = ((compressors, Compressor), (methods, Method), (stepsizes, StepSize))
+
+
+def discovered() -> dict[str, type[Any]]:
+    """Every member of every family, by name; a new file joins by itself."""
+    return {name: member for package, base in FAMILIES for name, member in members(package, base).items()}

@@ -1,0 +1,169 @@
+"""Compressors act on every client's segment of a lifted vector and say what their message costs.
+
+A *contractive* compressor has E||C(u) - u||^2 <= (1 - alpha)||u||^2; an *unbiased* one has E C(u) = u and
+E||C(u) - u||^2 <= omega ||u||^2. All constants are those on R^{|J_i|} (Lemma 3), not on R^d.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """What the clients of a shard send in a round: values at positions of the lifted space, in client order.
+
+    A message may share its arrays with the operator that made it; it is valid until the operator's next call.
+    """
+
+    support: Support
+    positions: Integers | None
+    """None: every position, so no index crosses the wire."""
+    values: Floats
+    bits: int
+    """Values and indices, all clients of the shard."""
+    authors_bits: int
+    """The same as the authors count: 32 bits per value, indices free, a full gradient costs d."""
+
+    @property
+    def features(self) -> Integers:
+        """The feature of each value."""
+        return self.support.indices if self.positions is None else self.support.indices[self.positions]
+
+    def add_to(self, u: Lifted) -> Lifted:
+        """u + message, in place."""
+        if self.positions is None:
+            u += self.values
+        else:
+            u[self.positions] += self.values
+        return u
+
+    def lifted(self) -> Lifted:
+        """The message as a lifted vector."""
+        return self.add_to(np.zeros(self.support.size))
+
+
+def everything(u: Lifted, support: Support) -> Message:
+    """The uncompressed message: a client sends its |J_i| values; no index is needed."""
+    return Message(support, None, u, VALUE_BITS * support.size, AUTHORS_VALUE_BITS * support.n * support.d)
+
+
+def nothing(support: Support) -> Message:
+    """The empty message."""
+    return Message(support, np.empty(0, dtype=np.intp), np.empty(0), 0, 0)
+
+
+class Operator(ABC):
+    """A compressor bound to the support of a shard, with its buffers."""
+
+    def __init__(self, support: Support) -> None:
+        self.support = support
+
+    @abstractmethod
+    def __call__(self, u: Lifted, ctx: Round) -> Message: ...
+
+
+@dataclass(frozen=True)
+class Compressor(ABC):
+    """Configuration only; `on(support)` makes the operator."""
+
+    @abstractmethod
+    def on(self, support: Support) -> Operator: ...
+
+    @abstractmethod
+    def density(self, support: Support) -> float:
+        """The expected share of all entries that is sent."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence[Compressor]:
+        """Instances for the conformance tests (any problem with at least 3 clients of at least 2 features)."""
+
+    def check(self, support: Support) -> None:  # noqa: B027  (most compressors fit every support)
+        """Raise where this compressor does not fit the support."""
+
+
+class Contractive(Compressor):
+    """||C(u) - u||^2 <= (1 - alpha)||u||^2 on a client's segment, in expectation."""
+
+    @abstractmethod
+    def alpha(self, support: Support) -> PerClient: ...
+
+
+class Unbiased(Compressor):
+    """E C(u) = u, E||C(u) - u||^2 <= omega ||u||^2; together E||(1/n) sum (C_i(u_i) - u_i)||^2 <=
+    A (1/n) sum ||u_i||^2 - B ||(1/n) sum u_i||^2 (the AB inequality of Szlendak et al. 2022)."""
+
+    @abstractmethod
+    def omega(self, support: Support) -> PerClient: ...
+
+    @property
+    @abstractmethod
+    def independent(self) -> bool:
+        """Whether the clients' draws are independent of each other."""
+
+    def ab(self, support: Support) -> tuple[float, float]:
+        """(A, B); independent draws give (max omega / n, 0)."""
+        return float(self.omega(support).max()) / support.n_total, 0.0
+
+
+def index_bits(sizes: Integers) -> Integers:
+    """ceil(log2 |J_i|): the bits of one index when both sides know J_i.
+
+    >>> index_bits(np.array([1, 2, 3, 4, 5]))
+    array([0, 1, 2, 2, 3])
+    """
+    return np.frexp((sizes - 1).astype(np.float64))[1].astype(np.int64)
+
+
+def check_k(k: object) -> tuple[int, ...] | int:
+    """K as an int >= 1 or a tuple of them, one per client."""
+    if isinstance(k, (bool, np.bool_)):
+        raise ValueError(f"K = {k}; it must be a whole number of at least 1")
+    if isinstance(k, (int, np.integer)):
+        levels: tuple[int, ...] | int = int(k)
+        smallest = int(k)
+    elif isinstance(k, (Sequence, np.ndarray)) and len(k) and np.asarray(k).dtype.kind in "iu":
+        levels = tuple(int(level) for level in k)
+        smallest = min(levels)
+    else:
+        raise ValueError(f"K = {k!r}; it must be a whole number, or one whole number per client")
+    if smallest < 1:
+        raise ValueError(f"K = {k}; it must be at least 1")
+    return levels
+
+
+@dataclass(frozen=True)
+class Sparsifier(Compressor):
+    """Sends K of a client's |J_i| entries. K: an int, or one per client; min(K_i, |J_i|) is what is sent."""
+
+    k: int | Sequence[int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", check_k(self.k))
+
+    def check(self, support: Support) -> None:
+        if isinstance(self.k, tuple) and len(self.k) != support.n_total:
+            raise ValueError(f"K has {len(self.k)} entries, but there are {support.n_total} clients; give one per client")
+
+    def levels(self, support: Support) -> Integers:
+        """min(K_i, |J_i|) of the shard's clients."""
+        self.check(support)
+        k = np.asarray(self.k)
+        if k.ndim:
+            k = k[support.first : support.first + support.n]
+        return np.minimum(k, support.sizes).astype(np.int64)
+
+    def share(self, support: Support) -> PerClient:
+        """min(K_i, |J_i|) / |J_i|."""
+        return self.levels(support) / support.sizes
+
+    def density(self, support: Support) -> float:
+        return float(self.levels(support).sum() / support.size)

@@ -1,0 +1,42 @@
+"""No compression: alpha = 1, omega = 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.compressors.base import Contractive, Message, Operator, Unbiased, everything
+from errorfeedback.core import Lifted, PerClient, Round
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True)
+class Identity(Contractive, Unbiased):
+    """Every client sends all of its |J_i| values."""
+
+    def alpha(self, support: Support) -> PerClient:
+        return np.ones(support.n)
+
+    def omega(self, support: Support) -> PerClient:
+        return np.zeros(support.n)
+
+    @property
+    def independent(self) -> bool:
+        return True
+
+    def density(self, support: Support) -> float:
+        return 1.0
+
+    def on(self, support: Support) -> Operator:
+        return _Everything(support)
+
+    @classmethod
+    def examples(cls) -> Sequence[Identity]:
+        return [cls()]
+
+
+class _Everything(Operator):
+    def __call__(self, u: Lifted, ctx: Round) -> Message:
+        return everything(u, self.support)

@@ -1,0 +1,95 @@
+"""RandK: K entries chosen uniformly. Scaled by |J_i|/K it is unbiased with omega = |J_i|/K - 1; unscaled it is
+contractive with alpha = K/|J_i|. The choice is keyed by (seed, round, client), so the server can repeat it and no
+index crosses the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, Unbiased
+from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
+from errorfeedback.keyed import GOLDEN, stream, unit
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True)
+class RandK(Sparsifier, Unbiased):
+    """Uniform sparsification, unbiased.
+
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> RandK(1).omega(full_support(2, 5))
+    array([4., 4.])
+    """
+
+    def omega(self, support: Support) -> PerClient:
+        return 1.0 / self.share(support) - 1.0
+
+    @property
+    def independent(self) -> bool:
+        return True
+
+    def contractive(self) -> ContractiveRandK:
+        """C/(1 + omega): the same choice without the scaling."""
+        return ContractiveRandK(self.k)
+
+    def on(self, support: Support) -> Operator:
+        levels = self.levels(support)
+        return _Choice(support, levels, support.sizes / levels)
+
+    @classmethod
+    def examples(cls) -> Sequence[RandK]:
+        return [cls(1), cls(2)]
+
+
+@dataclass(frozen=True)
+class ContractiveRandK(Sparsifier, Contractive):
+    """Uniform sparsification, contractive: RandK without its scaling.
+
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> RandK(1).contractive().alpha(full_support(2, 5))
+    array([0.2, 0.2])
+    """
+
+    def alpha(self, support: Support) -> PerClient:
+        return self.share(support)
+
+    def on(self, support: Support) -> Operator:
+        return _Choice(support, self.levels(support), np.ones(support.n))
+
+    @classmethod
+    def examples(cls) -> Sequence[ContractiveRandK]:
+        return [cls(2)]
+
+
+class _Choice(Operator):
+    def __init__(self, support: Support, levels: Integers, scale: Floats) -> None:
+        super().__init__(support)
+        self.ends = np.concatenate([[0], np.cumsum(levels)])
+        self.positions = np.empty(self.ends[-1], dtype=np.int64)
+        self.scale = np.repeat(scale, levels)
+        self.bits = VALUE_BITS * int(levels.sum())
+        self.authors_bits = AUTHORS_VALUE_BITS * int(levels.sum())
+
+    def __call__(self, u: Lifted, ctx: Round) -> Message:
+        _choose(ctx.seed, ctx.t, self.support.first, self.support.indptr, self.ends, self.positions)
+        return Message(self.support, self.positions, u[self.positions] * self.scale, self.bits, self.authors_bits)
+
+
+@numba.njit(cache=True)
+def _choose(seed: int, t: int, first: int, indptr: Integers, ends: Integers, positions: Integers) -> None:
+    """K positions of every segment by selection sampling (Knuth, Algorithm 3.4.2 S), ascending."""
+    for i in range(len(indptr) - 1):
+        state = stream(seed, t, first + i)
+        at = ends[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            state += GOLDEN
+            if unit(state) * (indptr[i + 1] - p) < ends[i + 1] - at:
+                positions[at] = p
+                at += 1
+                if at == ends[i + 1]:
+                    break

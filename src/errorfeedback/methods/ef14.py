@@ -1,0 +1,39 @@
+"""Error feedback of 2014 (Seide et al.; section 2.2):
+
+    v_i = C(e_i + gamma grad f_i(x)),   x+ = x - (1/n) sum_i v_i,   e_i+ = e_i + gamma grad f_i(x) - v_i.
+
+The memory is kept in units of the gradient, e_i / gamma: for a constant step size and a compressor with
+C(gamma u) = gamma C(u), as all of ours, this is the same method, and clients need not know gamma.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.compressors.base import Compressor, Contractive, Message, Operator
+from errorfeedback.core import Lifted, Model, Round
+from errorfeedback.methods.base import Method
+
+
+@dataclass(frozen=True)
+class EF14(Method):
+    """What was not sent is added to the next gradient."""
+
+    requires: ClassVar[type[Compressor]] = Contractive  # type: ignore[type-abstract]
+
+    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
+        return self.client(np.zeros_like(grads), grads, compress, ctx)
+
+    def client(self, e: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
+        u = e + grads
+        v = compress(u, ctx)
+        return v, u - v.lifted()
+
+    def server_init(self, mean: Model, ctx: Round) -> tuple[Model, None]:
+        return mean, None
+
+    def server(self, state: None, mean: Model, ctx: Round) -> tuple[Model, None]:
+        return mean, None

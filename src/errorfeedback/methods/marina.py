@@ -1,0 +1,51 @@
+"""MARINA (Gorbunov et al. 2021): with probability p all clients send their gradients, otherwise compressed differences,
+
+    g^{t+1} = grad f(x^{t+1})  with probability p,   else   g^t + (1/n) sum_i C_i(grad f_i(x^{t+1}) - grad f_i(x^t)).
+
+The coin is keyed by (seed, round): clients and server toss the same one, and it crosses no wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from errorfeedback.compressors.base import Compressor, Message, Operator, Unbiased, everything
+from errorfeedback.core import Lifted, Model, Round
+from errorfeedback.keyed import COIN, uniform
+from errorfeedback.methods.base import Method
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True)
+class MARINA(Method):
+    """Variance-reduced gradient differences. p: the usual choice is the share of entries that the compressor sends."""
+
+    requires: ClassVar[type[Compressor]] = Unbiased  # type: ignore[type-abstract]
+    p: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.p is not None and not 0 < self.p <= 1:
+            raise ValueError(f"p = {self.p}; the probability of a full upload must be in (0, 1]")
+
+    def bind(self, support: Support) -> MARINA:
+        self.compressor.check(support)
+        return self if self.p is not None else replace(self, p=self.compressor.density(support))
+
+    def synchronises(self, ctx: Round) -> bool:
+        """Whether this is a round of full gradients."""
+        assert self.p is not None, "bind() fills p in"
+        return bool(uniform(ctx.seed, ctx.t, COIN) < self.p)
+
+    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
+        return everything(grads, compress.support), grads.copy()
+
+    def client(self, last: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
+        if self.synchronises(ctx):
+            return everything(grads, compress.support), grads.copy()
+        return compress(grads - last, ctx), grads.copy()
+
+    def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
+        g = mean if self.synchronises(ctx) else g + mean
+        return g, g

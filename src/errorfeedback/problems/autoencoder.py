@@ -1,0 +1,103 @@
+"""The linear auto-encoder of section 3.1's task (Szlendak et al. 2022): f_i(D, E) = (1/m) sum_rows ||D E a - a||^2.
+
+x = (D, E): D is (width, code), E is (code, width), both flattened by rows. Every client depends on all of x, so the
+support is dense. f is not globally smooth: no theorem gives a step size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.partition import Clients, as_partition
+from errorfeedback.sparsity.support import full_support
+
+
+@dataclass(frozen=True, eq=False)
+class Autoencoder(Problem):
+    """Made by `autoencoder`."""
+
+    data: Floats
+    """(rows, features), the rows of a client together."""
+    rows: Integers
+    code: int
+    discarded_rows: int = 0
+
+    def split(self, x: Model) -> tuple[Floats, Floats]:
+        """D and E."""
+        features = self.data.shape[1]
+        D, E = np.split(self.restrict(x), 2)
+        return D.reshape(features, self.code), E.reshape(self.code, features)
+
+    def values(self, x: Model) -> PerClient:
+        D, E = self.split(x)
+        residual2 = np.empty(len(self.data))
+        for lo, hi in zip(self.rows[:-1], self.rows[1:], strict=True):
+            a = self.data[lo:hi]
+            residual2[lo:hi] = (((a @ E.T) @ D.T - a) ** 2).sum(axis=1)
+        return np.add.reduceat(residual2, self.rows[:-1]) / np.diff(self.rows)
+
+    def gradients(self, x: Model) -> Lifted:
+        D, E = self.split(x)
+        out = np.empty((self.n, 2, D.size))
+        for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
+            a = self.data[lo:hi]
+            codes = a @ E.T
+            residual = (codes @ D.T - a) * (2.0 / (hi - lo))
+            out[i, 0] = (residual.T @ codes).ravel()  # f's derivative in D
+            out[i, 1] = ((residual @ D).T @ a).ravel()  # and in E
+        return out.ravel()
+
+    def shard(self, lo: int, hi: int) -> Autoencoder:
+        a, b = self.rows[lo], self.rows[hi]
+        return Autoencoder(
+            support=self.support.shard(lo, hi),
+            columns=self.columns,
+            width=self.width,
+            data=self.data[a:b],
+            rows=self.rows[lo : hi + 1] - a,
+            code=self.code,
+            discarded_rows=self.discarded_rows,
+        )
+
+    def curvature(self) -> Curvature:
+        raise ValueError(
+            "the auto-encoder has no global smoothness constant, so no theorem gives it a step size; use ef.Constant"
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"linear auto-encoder: n = {self.n} clients, {len(self.data)} rows of {self.data.shape[1]}, "
+            f"code of {self.code}, d = {self.d}; {self.discarded_rows} rows discarded by the even split"
+        )
+
+
+def autoencoder(A: ArrayLike, clients: Clients, *, code: int) -> Autoencoder:
+    """The auto-encoder with a code of that many numbers over the rows of A.
+
+    >>> autoencoder(np.eye(4), clients=2, code=1).value(np.zeros(8))
+    1.0
+    """
+    data = np.ascontiguousarray(A, dtype=np.float64)
+    if data.ndim != 2 or 0 in data.shape:
+        raise ValueError(f"A has shape {data.shape}; it needs rows and columns, (rows, features)")
+    if not np.isfinite(data).all():
+        row, column = np.argwhere(~np.isfinite(data))[0]
+        raise ValueError(f"A[{row}, {column}] = {data[row, column]}; every entry must be finite")
+    if not 1 <= code <= data.shape[1]:
+        raise ValueError(f"code = {code}; it must be from 1 to the {data.shape[1]} columns of A")
+    dealt = as_partition(clients, len(data)).rows(len(data))
+    d = 2 * data.shape[1] * code
+    return Autoencoder(
+        support=full_support(len(dealt.names), d),
+        columns=np.arange(d),
+        width=d,
+        data=data[dealt.order],
+        rows=dealt.indptr,
+        code=code,
+        discarded_rows=dealt.discarded,
+    )

@@ -1,0 +1,229 @@
+"""Generalised linear models: f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x) (example 1, section 6).
+
+gradients: z = A x, then A_i' loss'(z) / m_i for every client at once: the product with the *lifted* matrix, whose
+entry of row k of client i stands at that client's position of the feature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
+from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.losses.base import Loss
+from errorfeedback.problems.losses.logistic import Logistic
+from errorfeedback.problems.losses.squared import Squared
+from errorfeedback.problems.partition import Clients, Rows, as_partition
+from errorfeedback.problems.regularizers import NoPenalty, Regularizer
+from errorfeedback.sparsity.support import support_of
+
+Matrix = Any
+"""numpy (rows, d), or anything of scipy.sparse."""
+
+
+@dataclass(frozen=True, eq=False)
+class GLM(Problem):
+    """A linear model trained across clients. Made by `least_squares` and `logistic`."""
+
+    A: sparse.csr_array
+    """(rows, d), the rows of a client together, active columns only."""
+    lifted: sparse.csr_array
+    """(rows, sum |J_i|): the same entries at their lifted positions."""
+    target: PerRow
+    rows: Integers
+    """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
+    loss: Loss
+    regularizer: Regularizer
+    names: NDArray[Any]
+    """What the user calls each client."""
+    discarded_rows: int = 0
+    classes: tuple[Any, Any] | None = None
+    """The two labels that became -1 and +1."""
+    intercept: bool = False
+
+    @cached_property
+    def _share(self) -> PerRow:
+        m = np.diff(self.rows)
+        return np.repeat(1.0 / m, m)
+
+    @cached_property
+    def _lifted_transposed(self) -> sparse.csc_array:
+        return self.lifted.T
+
+    def values(self, x: Model) -> PerClient:
+        x = self.restrict(x)
+        losses = self._share * self.loss.value(self.A @ x, self.target)
+        penalty = self.support.sums(self.regularizer.values(self.support.gather(x)))
+        return np.add.reduceat(losses, self.rows[:-1]) + penalty
+
+    def gradients(self, x: Model) -> Lifted:
+        x = self.restrict(x)
+        slopes = self._share * self.loss.slope(self.A @ x, self.target)
+        grads: Lifted = self._lifted_transposed @ slopes
+        if self.regularizer.curvature:
+            grads += self.regularizer.slopes(self.support.gather(x))
+        return grads
+
+    def shard(self, lo: int, hi: int) -> GLM:
+        a, b = self.rows[lo], self.rows[hi]
+        support = self.support.shard(lo, hi)
+        entries = slice(self.A.indptr[a], self.A.indptr[b])
+        indptr = self.A.indptr[a : b + 1] - self.A.indptr[a]
+        data = self.A.data[entries]
+        positions = self.lifted.indices[entries] - self.lifted.indices.dtype.type(self.support.indptr[lo])
+        return GLM(
+            support=support,
+            columns=self.columns,
+            width=self.width,
+            A=sparse.csr_array((data, self.A.indices[entries], indptr), shape=(b - a, self.d)),
+            lifted=sparse.csr_array((data, positions, indptr), shape=(b - a, support.size)),
+            target=self.target[a:b],
+            rows=self.rows[lo : hi + 1] - a,
+            loss=self.loss,
+            regularizer=self.regularizer,
+            names=self.names[lo:hi],
+            discarded_rows=self.discarded_rows,
+            classes=self.classes,
+            intercept=self.intercept,
+        )
+
+    def curvature(self) -> Curvature:
+        return Curvature(
+            A=self.A,
+            lifted=self.lifted,
+            weights=self.loss.curvature * self._share,
+            rows=self.rows,
+            diagonal=self.regularizer.curvature,
+            quadratic=self.loss.quadratic,
+        )
+
+    def __str__(self) -> str:
+        s = self.support
+        notes = [
+            f"{self.dropped_features} of {self.width} columns dropped: no client has them" * bool(self.dropped_features),
+            f"{self.discarded_rows} rows discarded by the even split" * bool(self.discarded_rows),
+        ]
+        head = (
+            f"{type(self.loss).__name__.lower()} loss: n = {self.n} clients, d = {self.d} features, "
+            f"{self.A.shape[0]} rows, {self.A.nnz} nonzeros, c = {s.c}, r = {s.r}"
+        )
+        return "; ".join([head, *filter(None, notes)])
+
+
+def least_squares(
+    A: Matrix, b: ArrayLike, clients: Clients, *, regularizer: Regularizer | None = None, intercept: bool = False
+) -> GLM:
+    """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x).
+
+    `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
+    With `intercept` a column of ones is appended: x[-1] is the intercept.
+
+    >>> least_squares(np.eye(4), np.ones(4), clients=2).value(np.zeros(4))
+    1.0
+    """
+    target = np.asarray(b)
+    if target.dtype.kind not in "fiub":
+        raise ValueError(f"b has the type {target.dtype}; least squares needs numbers")
+    return _glm(A, target.astype(np.float64), clients, Squared(), regularizer, intercept)
+
+
+def logistic(
+    A: Matrix, y: ArrayLike, clients: Clients, *, regularizer: Regularizer | None = None, intercept: bool = False
+) -> GLM:
+    """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); y in any two values, the larger one is +1.
+
+    >>> logistic(np.eye(4), ["no", "yes", "no", "yes"], clients=2).classes
+    ('no', 'yes')
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(f"y[{int(np.flatnonzero(np.isnan(labels))[0])}] is nan; every row needs a label")
+    classes, code = np.unique(labels, return_inverse=True)
+    if len(classes) != 2:
+        shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
+        raise ValueError(f"y has {len(classes)} distinct values ({shown}); logistic regression needs exactly two")
+    pair = (classes[0].item(), classes[1].item())
+    return _glm(
+        A, np.where(code.reshape(labels.shape) == 1, 1.0, -1.0), clients, Logistic(), regularizer, intercept, classes=pair
+    )
+
+
+def _glm(
+    A: Matrix,
+    target: PerRow,
+    clients: Clients,
+    loss: Loss,
+    regularizer: Regularizer | None,
+    intercept: bool,
+    classes: tuple[Any, Any] | None = None,
+) -> GLM:
+    matrix = _as_csr(A, intercept)
+    if target.shape != (matrix.shape[0],):
+        raise ValueError(f"the target has shape {target.shape}, but A has {matrix.shape[0]} rows; give one value per row")
+    _check_finite("b", target)
+    dealt = as_partition(clients, matrix.shape[0]).rows(matrix.shape[0])
+    if not np.array_equal(dealt.order, np.arange(matrix.shape[0])):
+        matrix, target = matrix[dealt.order], target[dealt.order]
+    active = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]))
+    width, d = matrix.shape[1], len(active)
+    number = np.zeros(width, dtype=np.int32)
+    number[active] = np.arange(d, dtype=np.int32)
+    features = number[matrix.indices] if d < width else matrix.indices.astype(np.int32, copy=False)
+    entries = matrix.indptr[dealt.indptr]
+    _check_clients(dealt, entries)
+    support, positions = support_of(entries, features, d)
+    rows, data, indptr = matrix.shape[0], matrix.data, matrix.indptr
+    return GLM(
+        support=support,
+        columns=active,
+        width=width,
+        A=sparse.csr_array((data, features, indptr), shape=(rows, d)),
+        lifted=sparse.csr_array((data, positions, indptr), shape=(rows, support.size)),
+        target=target,
+        rows=dealt.indptr,
+        loss=loss,
+        regularizer=NoPenalty() if regularizer is None else regularizer,
+        names=dealt.names,
+        discarded_rows=dealt.discarded,
+        classes=classes,
+        intercept=intercept,
+    )
+
+
+def _as_csr(A: Matrix, intercept: bool) -> sparse.csr_array:
+    """A in CSR with sorted rows, without stored zeros, as the caller's arrays are never changed."""
+    shape = np.shape(A)
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"A has shape {shape}; it needs rows and columns, (rows, d)")
+    matrix = sparse.csr_array(A, dtype=np.float64, copy=sparse.issparse(A))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if not np.isfinite(matrix.data).all():
+        k = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        row = int(np.searchsorted(matrix.indptr, k, side="right")) - 1
+        raise ValueError(f"A[{row}, {matrix.indices[k]}] = {matrix.data[k]}; every entry must be finite")
+    if intercept:
+        matrix = sparse.csr_array(sparse.hstack([matrix, np.ones((shape[0], 1))], format="csr"))
+    return matrix
+
+
+def _check_finite(name: str, values: PerRow) -> None:
+    if not np.isfinite(values).all():
+        k = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"{name}[{k}] = {values[k]}; every value must be finite")
+
+
+def _check_clients(dealt: Rows, entries: Integers) -> None:
+    empty = np.flatnonzero(np.diff(entries) == 0)
+    if len(empty):
+        i = int(empty[0])
+        raise ValueError(
+            f"client {dealt.names[i]} owns no feature: its {dealt.indptr[i + 1] - dealt.indptr[i]} rows are all zero "
+            f"({len(empty)} such client{'s' * (len(empty) > 1)}); drop it, merge it with another, or use intercept=True"
+        )

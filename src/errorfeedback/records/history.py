@@ -1,0 +1,59 @@
+"""What a run recorded: one row per recorded round, columns as numpy arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from errorfeedback.core import Floats
+
+if TYPE_CHECKING:
+    import pandas
+
+COLUMNS = (
+    "round",
+    "f",
+    "grad_norm2",
+    "gamma",
+    "G",
+    "c_t",
+    "lyapunov",
+    "uplink_bits",
+    "downlink_bits",
+    "authors_bits",
+    "seconds",
+)
+WHOLE = frozenset({"round", "uplink_bits", "downlink_bits", "authors_bits"})
+
+
+class History(dict[str, Floats]):
+    """Columns by name; row k describes (x^t, g^t) at t = round[k], before the step with gamma[k] is taken.
+
+    round, f, grad_norm2 = ||grad f(x^t)||^2, gamma, G = (1/n) sum ||g_i - grad f_i||^2, c_t = n ||g - grad f||^2 / G,
+    lyapunov (Theorem 1's Psi); uplink_bits and downlink_bits: what all clients together sent and received so far;
+    authors_bits: the uplink as the paper's plots count it; seconds: without metrics and compilation. Columns that a
+    method has no meaning for, and metrics that were switched off, are NaN.
+    """
+
+    notes: tuple[str, ...]
+
+    def __init__(self, rows: list[dict[str, float]], notes: tuple[str, ...] = ()) -> None:
+        super().__init__(
+            {
+                name: np.array([row.get(name, np.nan) for row in rows], dtype=np.int64 if name in WHOLE else np.float64)
+                for name in COLUMNS
+            }
+        )
+        self.notes = notes
+
+    @property
+    def rows(self) -> int:
+        """How many rounds were recorded."""
+        return len(self["round"])
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The history as a pandas frame (pandas is optional: `pip install pandas`)."""
+        import pandas  # noqa: PLC0415  (optional)
+
+        return pandas.DataFrame(dict(self))

@@ -1,0 +1,28 @@
+"""Families found by file discovery: adding a member touches one file."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def members(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
+    """The final (not abstract) subclasses of `base` in the files of `package`, by name."""
+    found: dict[str, type[T]] = {}
+    for info in sorted(iter_modules(package.__path__), key=lambda info: info.name):
+        module = import_module(f"{package.__name__}.{info.name}")
+        for name, member in vars(module).items():
+            if (
+                inspect.isclass(member)
+                and issubclass(member, base)
+                and member.__module__ == module.__name__
+                and not inspect.isabstract(member)
+                and not name.startswith("_")
+            ):
+                found[name] = member
+    return found

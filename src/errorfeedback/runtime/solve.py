@@ -1,0 +1,197 @@
+"""The server side of a run: one loop for every method, rule and engine.
+
+Round t = 0, 1, ..., `rounds`: the clients answer at x^t, the server forms its direction and gamma^t, the round is
+recorded where it is due, and x^{t+1} = x^t - gamma^t direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.compressors.base import Message
+from errorfeedback.core import VALUE_BITS, Model, Round
+from errorfeedback.methods.base import Method
+from errorfeedback.problems.base import Problem
+from errorfeedback.records.clock import Clock
+from errorfeedback.records.history import History
+from errorfeedback.runtime.local import Engine, Local, Session
+from errorfeedback.runtime.worker import Observation
+from errorfeedback.sparsity.support import Support, add_at
+from errorfeedback.stepsizes.base import StepSize, Telemetry
+from errorfeedback.stepsizes.theory import Theory, analyse
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The model and what led to it."""
+
+    x: Model
+    """One entry per column of the data."""
+    history: History
+    theory: Theory
+    method: Method
+    stepsize: StepSize
+    rounds: int
+    """Rounds that were run."""
+    every: int
+    stopped: str
+    """Why the run ended."""
+    f_star: float
+    """The lower bound on f that the Lyapunov function uses."""
+
+
+def solve(
+    problem: Problem,
+    method: Method,
+    stepsize: StepSize,
+    *,
+    rounds: int,
+    x0: Model | None = None,
+    seed: int = 0,
+    every: int = 1,
+    metrics: bool = True,
+    engine: Engine | None = None,
+    f_star: float | None = None,
+    watch: Callable[[dict[str, float]], None] | None = None,
+) -> Result:
+    """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first and the last.
+
+    `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on f (0 by default: all
+    losses here are non-negative). `watch` sees every recorded row, with the clock stopped.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=200, every=100)
+    >>> result.history["round"]
+    array([  0, 100, 200])
+    """
+    for name, number, least in (("rounds", rounds, 0), ("every", every, 1), ("seed", seed, 0)):
+        if not isinstance(number, (int, np.integer)) or number < least:
+            raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
+    stepsize.check(method)
+    start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
+    method = method.bind(problem.support)
+    theory = analyse(problem, method.compressor)
+    server = _Server(problem, method, stepsize, theory, problem.lower_bound if f_star is None else f_star)
+    session = (Local() if engine is None else engine).open(problem, method)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            x, stopped, t = server.run(session, problem.restrict(start).copy(), rounds, seed, every, metrics, watch)
+    finally:
+        session.close()
+    notes = (stepsize.note,) if stepsize.note else ()
+    history = History(server.rows, notes)
+    return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star)
+
+
+def _checked_start(problem: Problem, x0: Model) -> Model:
+    x = np.asarray(x0, dtype=np.float64)
+    if x.shape != (problem.width,):
+        raise ValueError(f"x0 has shape {x.shape}; it needs one entry per column of the data, ({problem.width},)")
+    if not np.isfinite(x).all():
+        raise ValueError(f"x0[{int(np.flatnonzero(~np.isfinite(x))[0])}] is not finite")
+    return x
+
+
+class _Server:
+    """The server's memory during one run."""
+
+    def __init__(self, problem: Problem, method: Method, stepsize: StepSize, theory: Theory, f_star: float) -> None:
+        self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
+        self.f_star = f_star
+        self.uplink = self.downlink = self.authors = 0
+        self.rows: list[dict[str, float]] = []
+
+    def run(
+        self,
+        session: Session,
+        x: Model,
+        rounds: int,
+        seed: int,
+        every: int,
+        metrics: bool,
+        watch: Callable[[dict[str, float]], None] | None,
+    ) -> tuple[Model, str, int]:
+        rule = self.stepsize.start(self.theory, self.method)
+        clock = Clock()
+        state = None
+        for t in range(rounds + 1):
+            ctx = Round(t, seed)
+            if t == 0:
+                mean = self._receive(session.start(x, ctx), first=True)
+                direction, state = self.method.server_init(mean, ctx)
+            else:
+                mean = self._receive(session.round(x, ctx))
+                direction, state = self.method.server(state, mean, ctx)
+            telemetry = self._telemetry(session, direction) if self.stepsize.telemetry else None
+            gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
+            if t % every == 0 or t == rounds:
+                seconds = clock.seconds
+                with clock.paused():
+                    row = self._record(t, gamma, seconds, session, x, direction if metrics else None)
+                    if watch is not None:
+                        watch(row)
+                if not np.isfinite(row.get("f", 0.0)):
+                    return x, f"diverged: f is not finite at round {t}", t
+            if t < rounds:
+                x = x - gamma * direction
+        return x, f"ran all {rounds} rounds", rounds
+
+    def _receive(self, messages: list[Message], first: bool = False) -> Model:
+        """The mean message, added up in client order, and its bits on the books."""
+        up = sum(m.bits for m in messages) + self.stepsize.telemetry * VALUE_BITS * self.support.n
+        self.uplink += up
+        self.authors += 0 if first else sum(m.authors_bits for m in messages)
+        if up:  # a client that has nothing to send (EF21's zero start) need not know x
+            self.downlink += VALUE_BITS * self.support.size
+        return add_up(messages, self.support) / self.support.n
+
+    def _telemetry(self, session: Session, g: Model) -> Telemetry:
+        seen = session.observe()
+        assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
+        return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
+
+    def _error2(self, seen: Observation, g: Model) -> float:
+        return float(np.sum((g - self.support.scatter(seen.grads) / self.support.n) ** 2))
+
+    def _record(
+        self, t: int, gamma: float, seconds: float, session: Session, x: Model, direction: Model | None
+    ) -> dict[str, float]:
+        row: dict[str, float] = {
+            "round": t,
+            "gamma": gamma,
+            "uplink_bits": self.uplink,
+            "downlink_bits": self.downlink,
+            "authors_bits": self.authors,
+            "seconds": seconds,
+        }
+        if direction is not None:
+            row |= self._metrics(gamma, session, x, direction)
+        self.rows.append(row)
+        return row
+
+    def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
+        seen = session.observe()
+        f = float(np.mean(session.values(x)))
+        gradient = self.support.scatter(seen.grads) / self.support.n
+        found = {"f": f, "grad_norm2": float(gradient @ gradient)}
+        if seen.error is not None:
+            G = float(np.mean(self.support.norms2(seen.error)))
+            found |= {
+                "G": G,
+                "c_t": self.support.n * self._error2(seen, direction) / G if G > 0 else 0.0,
+                "lyapunov": self.theory.lyapunov(f, G, gamma, self.f_star),
+            }
+        return found
+
+
+def add_up(messages: list[Message], support: Support) -> Model:
+    """The sum of the messages in R^d. Shards come in client order, so their number does not change a bit of it."""
+    features = [m.features for m in messages]
+    values = [m.values for m in messages]
+    if len(messages) == 1:
+        return add_at(features[0], values[0], support.d)
+    return add_at(np.concatenate(features), np.concatenate(values), support.d)

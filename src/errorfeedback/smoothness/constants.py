@@ -1,0 +1,206 @@
+"""The smoothness constants of section 5.1, each an upper bound and each with the way it was computed.
+
+With H_i = A_i' diag(w) A_i + diagonal * I on J_i (see `Curvature`):
+    L_i   = ||H_i||,   L = ||(1/n) sum_i H_i||        exact: the bound on the Hessian is attained at one point
+    L_max = max_i L_i, L_tilde^2 = (1/n) sum_i L_i^2
+    L_plus^2 = (1/n) ||sum_i H_i^2|| = ||P' blockdiag(H_i)^2 P|| / n       exact for quadratics
+    L_plus <= sqrt(max_j sum_{i in I_j} L_i^2 / n)                         Lemma 2, otherwise
+    L_pm^2 = ||(1/n) sum_i H_i^2 - ((1/n) sum_i H_i)^2||                   quadratics (MARINA with PermK)
+A penalty with curvature 2 lam adds 2 lam to L_i, and at most 2 lam sqrt(c/n) to L_plus (triangle inequality in the
+lifted space).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba
+import numpy as np
+
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, largest_eigenvalue
+from errorfeedback.sparsity.support import Support
+
+GRAM_LIMIT = 1024
+"""Clients with more rows *and* more features than this get Lanczos instead of a dense Gram matrix."""
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothness:
+    """L, L_i, L_max, L_tilde, L_plus, L_pm of a problem; computed when asked for, once."""
+
+    curvature: Curvature
+    support: Support
+
+    @property
+    def L(self) -> float:
+        """Smoothness of f (Assumption 1)."""
+        return self._L.upper
+
+    @cached_property
+    def L_i(self) -> PerClient:
+        """Smoothness of every f_i (Assumption 2)."""
+        k = self.curvature
+        return _client_norms(k, self.support) + k.diagonal
+
+    @property
+    def L_max(self) -> float:
+        return float(self.L_i.max())
+
+    @property
+    def L_tilde(self) -> float:
+        return float(np.sqrt(np.mean(self.L_i**2)))
+
+    @property
+    def L_plus(self) -> float:
+        """Average smoothness (Assumption 4)."""
+        return self._L_plus[0]
+
+    @property
+    def L_plus_exact(self) -> bool:
+        return self.curvature.quadratic and not self.curvature.diagonal
+
+    @property
+    def lemma_2(self) -> float:
+        """Lemma 2's bound on L_plus."""
+        return float(np.sqrt(self.support.max_over_features(self.L_i**2) / self.support.n))
+
+    @property
+    def L_pm(self) -> float:
+        """L_pm for quadratics, and its bound L_plus otherwise."""
+        return self._L_pm[0]
+
+    @property
+    def how(self) -> dict[str, str]:
+        """How each constant was computed."""
+        return {
+            "L": f"exact ({self._L.how})",
+            "L_i": "exact (dense eigenvalue of the smaller Gram matrix)",
+            "L_plus": self._L_plus[1],
+            "L_pm": self._L_pm[1],
+        }
+
+    @cached_property
+    def _L(self) -> Eigenvalue:
+        k, n = self.curvature, self.support.n
+        penalty = k.diagonal * self.support.counts / n  # phi sits on coordinate j of |I_j| clients
+        return largest_eigenvalue(lambda v: self._hessian(v) + penalty * v, self.support.d)
+
+    @cached_property
+    def _squares(self) -> Eigenvalue:
+        return largest_eigenvalue(self._mean_square, self.support.d)
+
+    @cached_property
+    def _L_plus(self) -> tuple[float, str]:
+        if not self.curvature.quadratic:
+            return self.lemma_2, "bound (Lemma 2)"
+        root = float(np.sqrt(self._squares.upper))
+        if self.L_plus_exact:
+            return root, f"exact ({self._squares.how})"
+        with_penalty = root + self.curvature.diagonal * float(np.sqrt(self.support.c / self.support.n))
+        return min(
+            (with_penalty, f"bound (exact rows' part, {self._squares.how}, plus the penalty's 2 lam sqrt(c/n))"),
+            (self.lemma_2, "bound (Lemma 2)"),
+        )
+
+    @cached_property
+    def _L_pm(self) -> tuple[float, str]:
+        if not self.L_plus_exact:
+            return self.L_plus, "bound (L_plus)"
+        top = largest_eigenvalue(lambda v: self._mean_square(v) - self._hessian(self._hessian(v)), self.support.d)
+        # The difference of two operators of norm L_plus^2 carries their rounding, not its own.
+        slack = ROUNDING * np.sqrt(self.support.d) * self._squares.upper
+        return float(np.sqrt(top.upper + slack)), f"exact ({top.how})"
+
+    def _hessian(self, v: Model) -> Model:
+        """(1/n) sum_i A_i' diag(w) A_i v."""
+        k = self.curvature
+        out: Model = k.A.T @ (k.weights * (k.A @ v))
+        return out / self.support.n
+
+    def _mean_square(self, v: Model) -> Model:
+        """(1/n) sum_i (A_i' diag(w) A_i)^2 v."""
+        k = self.curvature
+        once: Lifted = k.lifted.T @ (k.weights * (k.A @ v))
+        out: Model = k.A.T @ (k.weights * (k.lifted @ once))
+        return out / self.support.n
+
+
+def smoothness(problem: Problem) -> Smoothness:
+    """The constants of a problem (computed once per problem)."""
+    return problem.memo(_smoothness)
+
+
+def _smoothness(problem: Problem) -> Smoothness:
+    return Smoothness(problem.curvature(), problem.support)
+
+
+def _client_norms(k: Curvature, support: Support) -> PerClient:
+    """||A_i' diag(w) A_i|| of every client, from the smaller of its two Gram matrices."""
+    m = np.diff(k.rows)
+    side = np.minimum(m, support.sizes)
+    norms = np.empty(support.n)
+    for s in np.unique(side):
+        clients = np.flatnonzero(side == s)
+        batch = max(1, 2**24 // int(s) ** 2)
+        for part in np.array_split(clients, -(-len(clients) // batch)):
+            norms[part] = _dense_norms(k, support, part, int(s)) if s <= GRAM_LIMIT else _large_norms(k, support, part)
+    return norms
+
+
+def _dense_norms(k: Curvature, support: Support, clients: Integers, side: int) -> PerClient:
+    grams = np.zeros((len(clients), side, side))
+    work = np.zeros(support.r)
+    _grams(k.A.data, k.lifted.indices, k.A.indptr, np.sqrt(k.weights), k.rows, support.indptr, clients, work, grams)
+    top = np.linalg.eigvalsh(grams)[:, -1]
+    return np.maximum(top, 0.0) * (1 + ROUNDING * np.sqrt(side))
+
+
+def _large_norms(k: Curvature, support: Support, clients: Integers) -> PerClient:
+    def norm(i: int) -> float:
+        rows = slice(int(k.rows[i]), int(k.rows[i + 1]))
+        block = k.lifted[rows][:, support.indptr[i] : support.indptr[i + 1]]
+        return largest_eigenvalue(lambda v: block.T @ (k.weights[rows] * (block @ v)), block.shape[1]).upper
+
+    return np.array([norm(int(i)) for i in clients])
+
+
+@numba.njit(cache=True)
+def _grams(
+    data: Floats,
+    positions: Integers,
+    indptr: Integers,
+    scale: Floats,
+    rows: Integers,
+    segments: Integers,
+    clients: Integers,
+    work: Floats,
+    out: Floats,
+) -> None:
+    """Row Gram W^{1/2} A A' W^{1/2} where a client has fewer rows than features, else A' W A."""
+    for q in range(len(clients)):
+        i = clients[q]
+        start, size = segments[i], segments[i + 1] - segments[i]
+        first, last = rows[i], rows[i + 1]
+        gram = out[q]
+        if last - first <= size:
+            for a in range(first, last):
+                for e in range(indptr[a], indptr[a + 1]):
+                    work[positions[e] - start] = data[e] * scale[a]
+                for b in range(first, a + 1):
+                    dot = 0.0
+                    for e in range(indptr[b], indptr[b + 1]):
+                        dot += data[e] * work[positions[e] - start]
+                    gram[a - first, b - first] = dot * scale[b]
+                    gram[b - first, a - first] = dot * scale[b]
+                for e in range(indptr[a], indptr[a + 1]):
+                    work[positions[e] - start] = 0.0
+        else:
+            for a in range(first, last):
+                weight = scale[a] * scale[a]
+                for e in range(indptr[a], indptr[a + 1]):
+                    value = data[e] * weight
+                    for h in range(indptr[a], indptr[a + 1]):
+                        gram[positions[e] - start, positions[h] - start] += value * data[h]

@@ -1,0 +1,177 @@
+"""Who owns which feature (section 4), and the lifted space.
+
+Z is the set of pairs (i, j) for which f_i does not depend on x_j. J_i are the features of client i, I_j the clients
+of feature j, c = max_j |I_j|, r = max_i |J_i|. The *lifted* space puts the active coordinates of all clients one
+after the other. `gather` is the matrix P that hands every client its coordinates of x, `scatter` is P'; P'P =
+diag(|I_j|), hence c = ||P||^2 and Lemma 4 reads ||P'u||^2 <= c ||u||^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numba
+import numpy as np
+
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The sets J_i of the clients first, first + 1, ... of `n_total`, as segments of the lifted space.
+
+    >>> s = Support(indptr=np.array([0, 2, 3]), indices=np.array([0, 1, 1]), d=2)
+    >>> s.c, s.r, s.gather(np.array([5.0, 7.0])), s.scatter(np.array([1.0, 2.0, 3.0]))
+    (2, 2, array([5., 7., 7.]), array([1., 5.]))
+    """
+
+    indptr: Integers
+    """(n + 1,): client i's segment is indptr[i]:indptr[i+1]."""
+    indices: Integers
+    """(sum |J_i|,): the feature at each position, ascending within a segment."""
+    d: int
+    first: int = 0
+    counts: Integers = field(default=None)  # type: ignore[arg-type]
+    """(d,): |I_j| over *all* clients, also in a shard."""
+    before: Integers = field(default=None)  # type: ignore[arg-type]
+    """(d,): how many of I_j come before this shard's first client."""
+    n_total: int = 0
+
+    def __post_init__(self) -> None:
+        if self.counts is None:
+            object.__setattr__(self, "counts", np.bincount(self.indices, minlength=self.d))
+            object.__setattr__(self, "before", np.zeros(self.d, dtype=np.int64))
+            object.__setattr__(self, "n_total", self.first + self.n)
+
+    @property
+    def n(self) -> int:
+        """Clients in this shard."""
+        return len(self.indptr) - 1
+
+    @property
+    def size(self) -> int:
+        """The length of a lifted vector, sum_i |J_i| (the complement of Z)."""
+        return len(self.indices)
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """|J_i| of every client."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def c(self) -> int:
+        """The most clients that share a feature, over all clients."""
+        return int(self.counts.max())
+
+    @cached_property
+    def r(self) -> int:
+        """The most features of a client (of this shard)."""
+        return int(self.sizes.max())
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether every client owns every feature."""
+        return int(self.counts.min()) == self.n_total
+
+    @cached_property
+    def ranks(self) -> Integers:
+        """(sum |J_i|,): the place of the client among the owners I_j of the feature at each position."""
+        out = np.empty(self.size, dtype=np.int32)
+        _ranks(self.indices, self.before.astype(np.int32), out)
+        return out
+
+    def features(self, client: int) -> Integers:
+        """J_i."""
+        return self.indices[self.indptr[client] : self.indptr[client + 1]]
+
+    def owners(self, feature: int) -> Integers:
+        """I_j within this shard."""
+        return np.searchsorted(self.indptr, np.flatnonzero(self.indices == feature), side="right") - 1 + self.first
+
+    def gather(self, x: Model) -> Lifted:
+        """P x: every client's coordinates of x."""
+        return x[self.indices]
+
+    def scatter(self, u: Lifted) -> Model:
+        """P'u: the sum over clients, added up in client order."""
+        return add_at(self.indices, u, self.d)
+
+    def norms2(self, u: Lifted) -> PerClient:
+        """||u_i||^2 of every client."""
+        return self.sums(u * u)
+
+    def sums(self, u: Lifted) -> PerClient:
+        """The sum of every client's segment."""
+        return np.add.reduceat(u, self.indptr[:-1])
+
+    def max_over_features(self, weights: PerClient) -> float:
+        """max_j sum_{i in I_j} w_i."""
+        return float(self.scatter(np.repeat(weights, self.sizes)).max())
+
+    def shard(self, lo: int, hi: int) -> Support:
+        """The clients lo, ..., hi - 1 of this support."""
+        start, stop = self.indptr[lo], self.indptr[hi]
+        return Support(
+            indptr=self.indptr[lo : hi + 1] - start,
+            indices=self.indices[start:stop],
+            d=self.d,
+            first=self.first + lo,
+            counts=self.counts,
+            before=self.before + np.bincount(self.indices[:start], minlength=self.d),
+            n_total=self.n_total,
+        )
+
+
+def add_at(features: Integers, values: Floats, d: int) -> Model:
+    """The vector of R^d that sums the values of each feature, in the order in which they come."""
+    return np.bincount(features, weights=values, minlength=d)  # type: ignore[return-value]  (the stubs forget weights)
+
+
+def full_support(n: int, d: int) -> Support:
+    """Every client owns every feature: c = n, r = d.
+
+    >>> full_support(3, 2).c
+    3
+    """
+    return Support(indptr=np.arange(n + 1) * d, indices=np.tile(np.arange(d, dtype=np.int32), n), d=d)
+
+
+def support_of(entries: Integers, features: Integers, d: int) -> tuple[Support, Integers]:
+    """The support of clients whose stored entries are entries[i]:entries[i+1], and the position of each entry."""
+    indptr = np.zeros(len(entries), dtype=np.int64)
+    indices = np.empty(len(features), dtype=features.dtype)
+    positions: Integers = np.empty(len(features), dtype=np.int32 if len(features) < 2**31 else np.int64)
+    _segments(entries, features, np.full(d, -1, dtype=np.int64), indptr, indices, positions)
+    return Support(indptr=indptr, indices=indices[: indptr[-1]].copy(), d=d), positions
+
+
+@numba.njit(cache=True)
+def _segments(
+    entries: Integers, features: Integers, seen: Integers, indptr: Integers, indices: Integers, positions: Integers
+) -> None:
+    """For each client: its distinct features in order, and where each of its entries finds its own."""
+    size = 0
+    for i in range(len(entries) - 1):
+        lo, hi, start = entries[i], entries[i + 1], size
+        for k in range(lo, hi):
+            j = features[k]
+            if seen[j] < start:
+                seen[j] = size
+                indices[size] = j
+                size += 1
+        segment = indices[start:size]
+        segment.sort()
+        for p in range(start, size):
+            seen[indices[p]] = p
+        for k in range(lo, hi):
+            positions[k] = seen[features[k]]
+        indptr[i + 1] = size
+
+
+@numba.njit(cache=True)
+def _ranks(indices: Integers, before: Integers, out: Integers) -> None:
+    for p in range(len(indices)):
+        j = indices[p]
+        out[p] = before[j]
+        before[j] += 1

@@ -1,0 +1,21 @@
+"""Gradient descent's gamma = 1/L."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.dgd import DGD
+from errorfeedback.stepsizes.base import Fixed
+from errorfeedback.stepsizes.theory import Theory
+
+
+@dataclass(frozen=True)
+class InverseL(Fixed):
+    """1/L (Nesterov 2018)."""
+
+    methods: ClassVar[tuple[type[Method], ...]] = (DGD,)
+
+    def gamma(self, theory: Theory, method: Method | None = None) -> float:
+        return 1.0 / theory.L

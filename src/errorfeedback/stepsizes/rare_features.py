@@ -1,0 +1,28 @@
+"""Theorem 1: gamma = 1/(L + L_plus sqrt(c/n) xi(alpha)), the step size that knows that features are rare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.ef21 import EF21
+from errorfeedback.stepsizes.base import Fixed
+from errorfeedback.stepsizes.ef21_standard import ALPHAS
+from errorfeedback.stepsizes.theory import Theory, xi
+
+
+@dataclass(frozen=True)
+class RareFeatures(Fixed):
+    """Theorem 1, with its own alpha = min_i K_i/|J_i|; "K/d" is what the authors' code used (a smaller step)."""
+
+    methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
+    alpha: str = "K/|J_i|"
+
+    def __post_init__(self) -> None:
+        if self.alpha not in ALPHAS:
+            raise ValueError(f"alpha = {self.alpha!r}; it must be one of {', '.join(ALPHAS)}")
+
+    def gamma(self, theory: Theory, method: Method | None = None) -> float:
+        return 1.0 / (theory.L + theory.L_plus * sqrt(theory.c / theory.n) * xi(ALPHAS[self.alpha](theory)))
