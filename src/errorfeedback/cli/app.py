@@ -7,7 +7,7 @@ from pkgutil import iter_modules
 
 import typer
 
-import errorfeedback.cli as cli
+from errorfeedback import cli
 
 VERBS = "errorfeedback.cli."
 

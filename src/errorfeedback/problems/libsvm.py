@@ -135,7 +135,6 @@ def _download(name: str) -> Path:
 
 
 def _read(path: Path, features: int | None) -> tuple[sparse.csr_array, NDArray[Any]]:
-
     reader: Any = import_module("sklearn.datasets").load_svmlight_file  # half a second to import: only where it is used
     with _open(path) as file:
         try:
@@ -148,7 +147,7 @@ def _read(path: Path, features: int | None) -> tuple[sparse.csr_array, NDArray[A
 
 
 def _open(path: Path) -> IO[bytes]:
-    opened: IO[bytes] = OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+    opened: IO[bytes] = OPENERS[path.suffix](path) if path.suffix in OPENERS else path.open("rb")
     return opened
 
 
