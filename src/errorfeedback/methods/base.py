@@ -38,11 +38,11 @@ class Method(ABC):
 
     @abstractmethod
     def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
-        """Round 0 on the clients: the first upload and the clients' memory."""
+        """Round 0 on the clients: the first upload and the clients' memory. `grads` is scratch: it may be overwritten."""
 
     @abstractmethod
     def client(self, state: Any, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
-        """A later round on the clients."""
+        """A later round on the clients; `state` may be updated in place, `grads` may be overwritten."""
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Any]:
         """Round 0 on the server: direction and memory from the mean of the first upload."""

@@ -42,7 +42,7 @@ class EF21(Method):
         return STARTS[self.start](grads, compress.support)
 
     def client(self, g: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        c = compress(grads - g, ctx)
+        c = compress(np.subtract(grads, g, out=grads), ctx)
         return c, c.add_to(g)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Model]:

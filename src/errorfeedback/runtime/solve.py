@@ -126,7 +126,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx))
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, direction) if self.stepsize.telemetry else None
+            telemetry = self._telemetry(session, x, direction) if self.stepsize.telemetry else None
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             if t % every == 0 or t == rounds:
                 seconds = clock.seconds
@@ -147,10 +147,12 @@ class _Server:
         self.authors += 0 if first else sum(m.authors_bits for m in messages)
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
             self.downlink += VALUE_BITS * self.support.size
-        return add_up(messages, self.support) / self.support.n
+        total = add_up(messages, self.support)
+        total /= self.support.n
+        return total
 
-    def _telemetry(self, session: Session, g: Model) -> Telemetry:
-        seen = session.observe()
+    def _telemetry(self, session: Session, x: Model, g: Model) -> Telemetry:
+        seen = session.observe(x)
         assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
         return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
 
@@ -174,7 +176,7 @@ class _Server:
         return row
 
     def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
-        seen = session.observe()
+        seen = session.observe(x)
         f = float(np.mean(session.values(x)))
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": float(gradient @ gradient)}
@@ -190,8 +192,7 @@ class _Server:
 
 def add_up(messages: list[Message], support: Support) -> Model:
     """The sum of the messages in R^d. Shards come in client order, so their number does not change a bit of it."""
-    features = [m.features for m in messages]
-    values = [m.values for m in messages]
-    if len(messages) == 1:
-        return add_at(features[0], values[0], support.d)
-    return add_at(np.concatenate(features), np.concatenate(values), support.d)
+    total = np.zeros(support.d)
+    for message in messages:
+        add_at(total, message.features, message.values)
+    return total
