@@ -20,7 +20,7 @@ from errorfeedback.sparsity.support import Support, add_at
 class Message:
     """What the clients of a shard send in a round: values at positions of the lifted space, in client order.
 
-    A message may share its positions with the operator that made it; it is valid until the operator's next call.
+    A message may share its arrays with the operator that made it; it is valid until the operator's next call.
     """
 
     support: Support

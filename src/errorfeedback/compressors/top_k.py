@@ -40,7 +40,8 @@ class _Selection(Operator):
     def __init__(self, support: Support, levels: Integers) -> None:
         super().__init__(support)
         self.ends = np.concatenate([[0], np.cumsum(levels)])
-        self.positions = np.empty(self.ends[-1], dtype=np.int64)
+        self.positions = np.zeros(self.ends[-1], dtype=np.int64)
+        self.values = np.empty(self.ends[-1])
         self.select = _largest if np.all(levels == 1) else _select
         compressed = levels < support.sizes  # a client that sends all it has needs no index
         self.bits = int((levels * (VALUE_BITS + compressed * index_bits(support.sizes))).sum())
@@ -48,7 +49,8 @@ class _Selection(Operator):
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         self.select(u, self.support.indptr, self.ends, self.positions)
-        return Message(self.support, self.positions, u[self.positions], self.bits, self.authors_bits)
+        u.take(self.positions, out=self.values, mode="clip")  # "clip": numpy would copy through a buffer otherwise
+        return Message(self.support, self.positions, self.values, self.bits, self.authors_bits)
 
 
 STRIP = 32

@@ -48,5 +48,8 @@ class MARINA(Method):
         return message, last
 
     def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
-        g = mean if self.synchronises(ctx) else g + mean
+        if self.synchronises(ctx):
+            g[:] = mean
+        else:
+            g += mean
         return g, g

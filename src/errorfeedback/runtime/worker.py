@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,10 @@ class Observation:
     """g_i - grad f_i(x), where the method has g_i."""
 
 
+NOTICE_AFTER = 0.5
+NOTICE = "compiling the kernels for this kind of problem (once per machine: they are kept for the next time)"
+
+
 class Worker:
     """A shard: its data, its clients' memory, and their part of the method. `scratch` may be shared with other shards."""
 
@@ -31,14 +37,7 @@ class Worker:
         self.compress = method.compressor.on(problem.support)
         self.grads = scratch[: problem.support.size]
         self.state: Any = None
-        self._compile()
-
-    def _compile(self) -> None:
-        """One round at zero, so that no kernel is compiled (and no layout built) while the clock runs."""
-        ctx, x = Round(t=0, seed=0), np.zeros(self.problem.d)
-        self.start(x, ctx)
-        self.round(x, ctx)
-        self.state = None
+        problem.gradients(np.zeros(problem.d), self.grads)  # builds the layout before the clock runs
 
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
@@ -65,7 +64,21 @@ class Worker:
 def workers(problem: Problem, method: Method, lo: int, hi: int, count: int) -> list[Worker]:
     """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector."""
     ends = [lo + (hi - lo) * k // count for k in range(count + 1)]
+    _compile(problem.shard(lo, lo + 1), method)
     whole = (lo, hi, count) == (0, problem.n, 1)
     parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
     scratch = np.empty(max(part.support.size for part in parts))
     return [Worker(part, method, scratch) for part in parts]
+
+
+def _compile(problem: Problem, method: Method) -> None:
+    """Two rounds of one client, so that no kernel is compiled while the clock runs; says so when it takes a moment."""
+    notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
+    notice.start()
+    try:
+        worker = Worker(problem, method, np.empty(problem.support.size))
+        x = np.zeros(problem.d)
+        worker.start(x, Round(0, 0))
+        worker.round(x, Round(1, 0))
+    finally:
+        notice.cancel()

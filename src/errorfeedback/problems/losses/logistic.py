@@ -30,9 +30,10 @@ class Logistic(Loss):
         _slopes(z, b, weights, out)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _slopes(z: PerRow, y: PerRow, weights: PerRow, out: PerRow) -> None:
-    """out = -4 y weights / (1 + exp(y z)), in strips so that every loop runs in vector registers.
+    """out = -4 y weights / (1 + exp(y z)), in strips so that every loop runs in vector registers
+    (a check for division by zero, numba's default, would prevent that).
 
     exp(v) = 2^k exp(r) with k = round(v / ln 2) and the rational approximation of exp(r) of the Cephes library (Moshier).
     No step is reassociated: a number's result does not depend on its place in the strip.
