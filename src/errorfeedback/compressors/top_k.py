@@ -31,7 +31,7 @@ class TopK(Sparsifier, Contractive):
     def bits(self, support: Support) -> PerClient:
         levels = self.levels(support)
         indexed = levels < support.sizes  # a client that sends all it has needs no index
-        return levels * (VALUE_BITS + indexed * index_bits(support.sizes)).astype(np.float64)
+        return (levels * (VALUE_BITS + indexed * index_bits(support.sizes))).astype(np.float64)
 
     def on(self, support: Support) -> Operator:
         return _Selection(support, self.levels(support))

@@ -9,10 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.core import Floats, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.worker import Observation, Worker
+from errorfeedback.stepsizes.base import Ask
 
 
 class Engine(Protocol):
@@ -28,6 +29,9 @@ class Session(Protocol):
     def start(self, x: Model, ctx: Round) -> list[Message]: ...
 
     def round(self, x: Model, ctx: Round) -> list[Message]: ...
+
+    def telemetry(self, ask: Ask, ctx: Round) -> Floats:
+        """(n, ask.numbers): what every client tells in this round beyond its message."""
 
     def observe(self) -> Observation: ...
 
@@ -66,6 +70,9 @@ class LocalSession:
 
     def round(self, x: Model, ctx: Round) -> list[Message]:
         return [worker.round(x, ctx) for worker in self.workers]
+
+    def telemetry(self, ask: Ask, ctx: Round) -> Floats:
+        return np.concatenate([worker.telemetry(ask, ctx) for worker in self.workers])
 
     def observe(self) -> Observation:
         seen = [worker.observe() for worker in self.workers]

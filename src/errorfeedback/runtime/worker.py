@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import Lifted, Model, PerClient, Round
+from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.sketch import sketches
+from errorfeedback.stepsizes.base import Ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,15 @@ class Worker:
         self.grads = self.problem.gradients(x)
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return message
+
+    def telemetry(self, ask: Ask, ctx: Round) -> Floats:
+        """(n, ask.numbers): G_i where asked for, then the sketch of g_i - grad f_i(x)."""
+        support, error = self.problem.support, self.method.error(self.state, self.grads)
+        assert error is not None, "rules with telemetry are for methods with gradient estimates"
+        told = [support.norms2(error)[:, None]] * ask.G
+        if ask.sketch:
+            told.append(sketches(error, support, ask.sketch, ctx))
+        return np.hstack(told)
 
     def observe(self) -> Observation:
         return Observation(self.grads, self.method.error(self.state, self.grads))
