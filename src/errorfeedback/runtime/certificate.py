@@ -71,7 +71,7 @@ class Certificate:
             return f"not applicable: {self.reason}"
         scope = "every round" if self.complete else "the recorded rounds"
         return (
-            f"{self.rule} {self.verdict}, checked over {scope}: "
+            f"{self.rule} {self.verdict} over {scope}: "
             f"mean ||grad f||^2 = {self.mean_grad_norm2:.6g}, bound {self.bound:.6g}"
         )
 
