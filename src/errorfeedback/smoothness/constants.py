@@ -146,8 +146,8 @@ def client_norms(k: Curvature, support: Support) -> PerClient:
     """||A_i' diag(w) A_i|| of every client, from the smaller of its two Gram matrices."""
     m = np.diff(k.rows)
     side = np.minimum(m, support.sizes)
-    norms = np.empty(support.n)
-    for s in np.unique(side):
+    norms = np.zeros(support.n)
+    for s in np.unique(side[side > 0]):
         clients = np.flatnonzero(side == s)
         batch = max(1, 2**24 // int(s) ** 2)
         for part in np.array_split(clients, -(-len(clients) // batch)):

@@ -10,7 +10,7 @@ with L_i(P) = ||P H_i P||. A penalty with |phi''| <= 2 lam adds 2 lam sqrt(max_j
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from errorfeedback.core import Model, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.constants import Smoothness, client_norms, smoothness
 from errorfeedback.smoothness.spectrum import Eigenvalue, largest_eigenvalue
+from errorfeedback.sparsity.support import support_of
 
 Mask = NDArray[np.bool_]
 
@@ -29,8 +30,25 @@ def rows_L_i(s: Smoothness, rare: Mask) -> PerClient:
     if rare.all():
         return s.L_i - s.curvature.diagonal
     k = s.curvature
-    kept = sparse.csr_array((k.A.data * rare[k.A.indices], k.A.indices, k.A.indptr), shape=k.A.shape)
-    return client_norms(replace(k, A=kept), s.support)
+    A = sparse.csr_array(k.A[:, np.flatnonzero(rare)])
+    support, positions = support_of(A.indptr[k.rows], A.indices, A.shape[1])
+    lifted = sparse.csr_array((A.data, positions, A.indptr), shape=(A.shape[0], support.size))
+    return client_norms(replace(k, A=A, lifted=lifted), support)
+
+
+@dataclass(frozen=True)
+class _RareRows:
+    """rows_L_i as something that a problem computes once per set of rare features."""
+
+    rare: bytes
+
+    def __call__(self, problem: Problem) -> PerClient:
+        return rows_L_i(smoothness(problem), np.frombuffer(self.rare, dtype=bool))
+
+
+def rows_L_i_of(problem: Problem, rare: Mask) -> PerClient:
+    """`rows_L_i`, computed once per problem and set."""
+    return problem.memo(_RareRows(rare.tobytes()))
 
 
 def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> Eigenvalue:

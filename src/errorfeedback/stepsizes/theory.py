@@ -19,7 +19,7 @@ from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Integers, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.constants import Smoothness, smoothness
-from errorfeedback.smoothness.spectral import L_plus_spectral, over_features, rows_L_i
+from errorfeedback.smoothness.spectral import L_plus_spectral, over_features, rows_L_i_of
 from errorfeedback.sparsity.support import Support
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class Theory:
     @cached_property
     def rows_L_i(self) -> PerClient:
         """The smoothness of the rows' part of f_i in the rare features, ||P H_i P||."""
-        return rows_L_i(self.smoothness, self.rare)
+        return rows_L_i_of(self.problem, self.rare)
 
     def over_rare(self, weights: PerClient) -> float:
         """max over rare features j of sum_{i in I_j} w_i."""
