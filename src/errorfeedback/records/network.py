@@ -25,7 +25,7 @@ def quantity(name: str, text: str | float, units: dict[str, float]) -> float:
     except (KeyError, ValueError):
         value = None
     if value is None or not isfinite(value):
-        raise ValueError(f"{name} = {text!r}; it must be a number and one of {', '.join(units)}, as in '10 {list(units)[2]}'")
+        raise ValueError(f"{name} = {text!r}; it must be a number and one of {', '.join(units)}")
     return value
 
 
