@@ -15,6 +15,8 @@ from errorfeedback.sparsity.support import Support
 
 SHOWN = 5
 """Features named at either end."""
+SPREAD, BINS = 8, 10
+"""Values within a factor of SPREAD are shown in BINS equal bins."""
 PATTERN = 300
 """The pattern is drawn with at most that many rows and columns."""
 
@@ -50,12 +52,12 @@ class Census:
     @property
     def rarity(self) -> dict[str, int]:
         """How many features are owned by 1, 2, 3-4, ... clients."""
-        return histogram(self.counts, self.n)
+        return histogram(self.counts)
 
     @property
     def holdings(self) -> dict[str, int]:
         """How many clients own 1, 2, 3-4, ... features."""
-        return histogram(self.sizes, self.d)
+        return histogram(self.sizes)
 
     def json(self) -> dict[str, Any]:
         return {
@@ -70,17 +72,20 @@ class Census:
         }
 
 
-def histogram(values: Integers, largest: int) -> dict[str, int]:
-    """How many values are 1, 2, 3-4, 5-8, ...: doubling bins, the last one ends at `largest`.
+def histogram(values: Integers) -> dict[str, int]:
+    """How many values are 1, 2, 3-4, 5-8, ... (doubling bins); equal bins where all values are of one order.
 
-    >>> histogram(np.array([1, 1, 3, 5, 6]), 6)
-    {'1': 2, '2': 0, '3-4': 1, '5-6': 2}
+    >>> histogram(np.array([1, 1, 3, 20])), histogram(np.array([30, 31, 31]))
+    ({'1': 2, '2': 0, '3-4': 1, '5-8': 0, '9-16': 0, '17-20': 1}, {'30': 1, '31': 2})
     """
-    ends = [1]
-    while ends[-1] < largest:
-        ends.append(min(2 * ends[-1], largest))
-    heights, _ = np.histogram(values, np.array([0, *ends]) + 0.5)
-    starts = [1, *(end + 1 for end in ends[:-1])]
+    least, largest = int(values.min()), int(values.max())
+    if largest <= SPREAD * least:
+        ends = np.unique(np.linspace(least, largest, min(BINS, largest - least + 1)).round().astype(int))
+    else:
+        ends = np.array([*(2**e for e in range((largest - 1).bit_length())), largest])
+        least = 1
+    starts = np.array([least, *(ends[:-1] + 1)])
+    heights, _ = np.histogram(values, np.array([least, *(ends + 1)]) - 0.5)
     labels = [str(hi) if lo == hi else f"{lo}-{hi}" for lo, hi in zip(starts, ends, strict=True)]
     return dict(zip(labels, heights.tolist(), strict=True))
 
