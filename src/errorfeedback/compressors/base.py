@@ -9,8 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support, add_at
@@ -31,6 +33,8 @@ class Message:
     """Values and indices, all clients of the shard."""
     authors_bits: int
     """The same as the authors count: 32 bits per value, indices free, a full gradient costs d."""
+    absent: int = 0
+    """Entries of x that nobody had to send down, because their clients did not answer."""
 
     @property
     def features(self) -> Integers:
@@ -86,8 +90,16 @@ class Compressor(ABC):
     def on(self, support: Support) -> Operator: ...
 
     @abstractmethod
+    def entries(self, support: Support) -> PerClient:
+        """How many values each client sends in a round (on average, where it varies)."""
+
     def density(self, support: Support) -> float:
         """The expected share of all entries that is sent."""
+        return float(self.entries(support).sum() / support.size)
+
+    @abstractmethod
+    def bits(self, support: Support) -> PerClient:
+        """What a message costs each client in a round (on average, where it varies)."""
 
     @classmethod
     @abstractmethod
@@ -101,8 +113,15 @@ class Compressor(ABC):
 class Contractive(Compressor):
     """||C(u) - u||^2 <= (1 - alpha)||u||^2 on a client's segment, in expectation."""
 
+    deterministic: ClassVar[bool] = True
+    """The inequality holds for every call, and not only on average."""
+
     @abstractmethod
     def alpha(self, support: Support) -> PerClient: ...
+
+    def exact(self, support: Support) -> NDArray[np.bool_]:
+        """(d,): the features that every owner sends exactly in every round, beside what alpha says about the rest."""
+        return np.zeros(support.d, dtype=bool)
 
 
 class Unbiased(Compressor):
@@ -173,5 +192,9 @@ class Sparsifier(Compressor):
         """min(K_i, |J_i|) / |J_i|."""
         return self.levels(support) / support.sizes
 
-    def density(self, support: Support) -> float:
-        return float(self.levels(support).sum() / support.size)
+    def entries(self, support: Support) -> PerClient:
+        return self.levels(support).astype(np.float64)
+
+    def bits(self, support: Support) -> PerClient:
+        """Values only: the server knows which entries they are."""
+        return self.entries(support) * VALUE_BITS

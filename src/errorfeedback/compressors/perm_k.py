@@ -63,6 +63,12 @@ class PermK(Unbiased):
     def density(self, support: Support) -> float:
         return support.n / support.size if _one_feature_each(support) else support.d / support.size
 
+    def entries(self, support: Support) -> PerClient:
+        return np.ones(support.n) if _one_feature_each(support) else support.sums(1.0 / support.counts[support.indices])
+
+    def bits(self, support: Support) -> PerClient:
+        return self.entries(support) * VALUE_BITS
+
     def on(self, support: Support) -> Operator:
         return _FeaturePerClient(support) if _one_feature_each(support) else _OwnerPerFeature(support)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -54,6 +55,8 @@ class ContractiveRandK(Sparsifier, Contractive):
     >>> RandK(1).contractive().alpha(full_support(2, 5))
     array([0.2, 0.2])
     """
+
+    deterministic: ClassVar[bool] = False
 
     def alpha(self, support: Support) -> PerClient:
         return self.share(support)

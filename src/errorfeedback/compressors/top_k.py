@@ -28,6 +28,11 @@ class TopK(Sparsifier, Contractive):
     def alpha(self, support: Support) -> PerClient:
         return self.share(support)
 
+    def bits(self, support: Support) -> PerClient:
+        levels = self.levels(support)
+        indexed = levels < support.sizes  # a client that sends all it has needs no index
+        return (levels * (VALUE_BITS + indexed * index_bits(support.sizes))).astype(np.float64)
+
     def on(self, support: Support) -> Operator:
         return _Selection(support, self.levels(support))
 

@@ -1,0 +1,29 @@
+"""`errorfeedback report DIR`: the figures and the page of a reproduction, from its stored curves, without running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from errorfeedback.cli._verdicts import verdicts
+from errorfeedback.experiments.page import write_page
+from errorfeedback.experiments.results import reload, write
+from errorfeedback.experiments.store import Store
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `errorfeedback reproduce` wrote.")],
+) -> None:
+    """Redraw the figures and the page of a reproduction from its stored curves."""
+    results = reload(folder)
+    if not results:
+        raise typer.BadParameter(f"{folder} has no results; `errorfeedback reproduce --out {folder}` makes some")
+    for result in results:
+        write(result, Store(folder))
+    console = Console()
+    verdicts(results, console)
+    console.print(f"\nThe page: [bold]{write_page(results, folder)}[/bold]", soft_wrap=True)
+    raise typer.Exit(0 if all(result.complete for result in results) else 1)

@@ -1,0 +1,94 @@
+"""`errorfeedback reproduce`: the paper's figures and tables, computed again.
+
+Exit codes: 0 everything asked for is there (claims that do not hold are results, not failures); 1 something is missing or
+failed; 2 the command was wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from errorfeedback.cli._progress import display
+from errorfeedback.cli._verdicts import verdicts
+from errorfeedback.experiments.base import Options
+from errorfeedback.experiments.catalogue import catalogue, chosen
+from errorfeedback.experiments.page import write_page
+from errorfeedback.experiments.recipes import mnist_file
+from errorfeedback.experiments.results import collect, reload, summary, write
+from errorfeedback.experiments.runner import cores, run_jobs, without_data
+from errorfeedback.experiments.store import Store
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which ones; none: all of them.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show the experiments and what they need.")] = False,
+    quick: Annotated[bool, typer.Option(help="Short horizons: everything in about a minute.")] = False,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of every curve instead of the authors' horizons.")
+    ] = None,
+    authors: Annotated[bool, typer.Option(help="As published: α = K/d, their start, their way of counting bits.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of data, shuffles and compressors.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where results go; finished curves found there are used.")] = Path(
+        "reproduction"
+    ),
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
+    progress: Annotated[bool, typer.Option(help="Progress bars (never when the output is not a terminal).")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary for programs instead of tables.")] = False,
+) -> None:
+    """Compute the paper's figures and tables again, check its claims, and write a page about it.
+
+    Exit code 0: all done; 1: something is missing or failed; 130: interrupted (run again to continue).
+    """
+    console = Console(quiet=as_json)
+    if show:
+        _list(as_json)
+        return
+    try:
+        experiments = chosen(names or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    images = ("digits", "mnist") if mnist_file() is not None and not quick else ("digits",)
+    options = Options(rounds, quick, authors, seed, images)
+    store, begin = Store(out), time.perf_counter()
+    wanted = [job for experiment in experiments for job in experiment.jobs(options)]
+    reasons = without_data([job for job in wanted if not store.has(job)])
+    runnable = [job for job in wanted if job not in reasons]
+    command = shlex.join(["errorfeedback", *sys.argv[1:]])
+    try:
+        with display([job for job in runnable if not store.has(job)], progress and console.is_terminal) as told:
+            reasons |= run_jobs(runnable, store, workers=jobs or cores(), told=told)
+    except KeyboardInterrupt:
+        done = sum(map(store.has, wanted))
+        console.print(f"\nInterrupted: {done} of {len(wanted)} parts are stored in {out}; the same command continues there.")
+        raise typer.Exit(130) from None
+    results = [collect(experiment, options, store, command, reasons) for experiment in experiments]
+    for result in results:
+        write(result, store)
+    page = write_page(reload(out), out)
+    complete = all(result.complete for result in results)
+    if as_json:
+        found = {"page": str(page), "complete": complete, "experiments": [summary(result, store) for result in results]}
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    verdicts(results, console)
+    console.print(f"\n{time.perf_counter() - begin:.1f} s. The page: [bold]{page}[/bold]", soft_wrap=True)
+    raise typer.Exit(0 if complete else 1)
+
+
+def _list(as_json: bool) -> None:
+    experiments = catalogue().values()
+    if as_json:
+        print(json.dumps([{"name": e.name, "title": e.title, "needs": e.needs} for e in experiments], indent=1))
+        return
+    table = Table("name", "what", "data it needs")
+    for experiment in experiments:
+        table.add_row(experiment.name, experiment.title, experiment.needs)
+    Console().print(table)

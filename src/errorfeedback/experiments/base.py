@@ -1,0 +1,70 @@
+"""An experiment of the paper: which jobs it needs, and what the stored numbers show.
+
+`jobs` says what to compute; `findings` looks at stored results only, so that a figure can be redrawn, and a claim
+checked again, without running anything.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from errorfeedback.experiments.jobs import Job
+from errorfeedback.experiments.store import Store
+from errorfeedback.plots.figure import Figure
+from errorfeedback.report.page import Table, Verdict
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user may change."""
+
+    rounds: int | None = None
+    """Rounds of every curve; None: the authors' horizons."""
+    quick: bool = False
+    """Short horizons and no MNIST: the shape of the figures in about a minute."""
+    authors: bool = False
+    """alpha = K/d, their start, their way of counting bits: the published curves."""
+    seed: int = 0
+    images: tuple[str, ...] = ("digits",)
+    """What figure-1 is trained on."""
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and self.rounds < 1:
+            raise ValueError(f"rounds = {self.rounds}; a curve needs at least 1")
+        if self.seed < 0:
+            raise ValueError(f"seed = {self.seed}; it must be at least 0")
+
+    def horizon(self, full: int, quick: int) -> int:
+        """How many rounds a curve gets: the user's number, else the quick or the authors' one."""
+        return self.rounds or (quick if self.quick else full)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment shows."""
+
+    figures: Sequence[Figure]
+    claims: Sequence[Verdict]
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+
+
+class Experiment(ABC):
+    """One figure or table of the paper."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    says: ClassVar[str]
+    """What the paper says about it, in its words where they are short."""
+    needs: ClassVar[str] = "nothing"
+    """The files it needs."""
+
+    @abstractmethod
+    def jobs(self, options: Options) -> Sequence[Job]: ...
+
+    @abstractmethod
+    def findings(self, options: Options, store: Store) -> Findings:
+        """From what is stored; jobs that are not there leave a gap, never an error."""

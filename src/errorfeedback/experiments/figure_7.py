@@ -1,0 +1,51 @@
+"""Figure 7: the problems of figure 2 with gradient descent beside EF21 (appendix, "EF21 versus GD on convex objective")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from errorfeedback.experiments.base import Experiment, Findings, Options
+from errorfeedback.experiments.compare import ahead, missing
+from errorfeedback.experiments.figure_2 import PLAN as FIGURE_2
+from errorfeedback.experiments.jobs import Job
+from errorfeedback.experiments.regression import GD, SHARES, STANDARD, Traces, new_label, shown
+from errorfeedback.experiments.store import Store
+from errorfeedback.report.page import Verdict
+
+PLAN = replace(FIGURE_2, gd_rounds=(2_000, 500))
+
+
+class Figure7(Experiment):
+    name = "figure-7"
+    title = "Linear regression: EF21 against gradient descent"
+    says = (
+        "“As we see GD behaves better compared to the classical analysis of EF21 and our proposed analysis if do not tune "
+        "step sizes.”"
+    )
+
+    def jobs(self, options: Options) -> Sequence[Job]:
+        return PLAN.all_runs(options)
+
+    def findings(self, options: Options, store: Store) -> Findings:
+        found = PLAN.load(options, store)
+        label = new_label(options)
+        claims = [
+            gd_is_ahead(found, STANDARD, "rounds", "communication rounds"),
+            gd_is_ahead(found, label, "rounds", "communication rounds"),
+            gd_is_ahead(found, STANDARD, "bits", "bits sent per client"),
+            gd_is_ahead(found, label, "bits", "bits sent per client"),
+        ]
+        caption = "The problems of figure 2; GD sends |J_i| numbers per client and round, EF21 one number and its index."
+        return shown(self.name, options, found, claims, caption)
+
+
+def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str, words: str) -> Verdict:
+    """Whether GD gets to the common level first, at every c/n."""
+    statement = f"With theoretical steps GD is ahead of “{label}”, counted in {words}"
+    there = {where: curves for where, curves in found.items() if GD in curves and label in curves}
+    if len(there) < len(SHARES):
+        return missing(statement, GD, label)
+    ratios = {where: ahead(curves[GD], curves[label], axis) for where, curves in there.items()}
+    figures = "; ".join(f"{where}: {ratio:.3g} times" for where, ratio in ratios.items())
+    return Verdict(statement, all(ratio > 1 for ratio in ratios.values()), f"EF21 needs, of what GD needs, {figures}")

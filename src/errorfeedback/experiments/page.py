@@ -1,0 +1,69 @@
+"""The page of a reproduction: the verdicts at the top, then every experiment with its figure, claims and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from errorfeedback.experiments.results import Result
+from errorfeedback.report.page import Badge, Block, Cell, Code, Details, Drawing, Page, Section, Table, Text
+
+TITLE = "Error Feedback Shines when Features are Rare: reproduced"
+LEAD = (
+    "Every figure and table of the paper (Richtárik, Gasanov, Burlachenko 2023), computed again. Each claim is checked on "
+    "the numbers of this run. Hover for values, click a name in a legend to hide its curve, drag to zoom, double-click to "
+    "zoom out."
+)
+
+
+def write_page(results: Sequence[Result], folder: Path) -> Path:
+    """DIR/report.html."""
+    sections = [_overview(results), *(_section(result) for result in results), _rerun(results)]
+    return Page(TITLE, LEAD, sections, _footer(results)).write(folder / "report.html")
+
+
+def _overview(results: Sequence[Result]) -> Section:
+    rows: list[list[Cell]] = [
+        [result.experiment.name, claim.statement, claim.badge] for result in results for claim in result.findings.claims
+    ]
+    verdicts = [claim.holds for result in results for claim in result.findings.claims]
+    counts = f"{verdicts.count(True)} hold, {verdicts.count(False)} do not, {verdicts.count(None)} could not be checked."
+    blocks: list[Block] = [Text(f"Of {len(verdicts)} claims, {counts}")]
+    if any(result.options.quick or result.options.rounds for result in results):
+        blocks.append(Text("This run used short horizons; the verdicts at the authors' horizons may differ."))
+    return Section("Claims", [*blocks, Table(["experiment", "claim", "verdict"], rows)])
+
+
+def _section(result: Result) -> Section:
+    findings = result.findings
+    blocks: list[Block] = [Text(result.experiment.says), *map(Drawing, findings.figures), *findings.claims]
+    if result.missing:
+        reasons = Table(["not there", "why"], [[file, why] for file, why in result.missing.items()])
+        blocks.append(Details(f"{len(result.missing)} parts are missing", [reasons]))
+    blocks += [Text(note) for note in findings.notes]
+    if findings.tables:
+        blocks.append(Details("Constants and curves in numbers", list(findings.tables)))
+    return Section(result.experiment.name, blocks, result.experiment.title)
+
+
+def _rerun(results: Sequence[Result]) -> Section:
+    commands = "\n".join(dict.fromkeys(result.command for result in results))
+    rows: list[list[Cell]] = [
+        [r.experiment.name, r.options.seed, round(r.seconds, 1), Badge("yes", "good") if r.complete else Badge("no", "bad")]
+        for r in results
+    ]
+    made: list[list[Cell]] = [[name, number] for name, number in (results[0].versions if results else {}).items()]
+    blocks: list[Block] = [
+        Text("The numbers of this page were made by:"),
+        Code(commands),
+        Text("The curves are CSV files in curves/; figures and page are redrawn from them, without running, by:"),
+        Code("errorfeedback report DIR"),
+        Table(["experiment", "seed", "seconds of computing", "complete"], rows),
+        Table(["package", "version"], made),
+    ]
+    return Section("Rerun", blocks)
+
+
+def _footer(results: Sequence[Result]) -> str:
+    name = results[0].versions.get("errorfeedback", "") if results else ""
+    return f"Made by errorfeedback {name}. This page is one file and loads nothing from the network."
