@@ -7,7 +7,8 @@ w1 and w2 of the mixture, lambda_max - theta = rho sqrt(w2/w1). The shares are t
 root is a ratio of two normal numbers; MIXED = 100 TOLERANCE is added for it.
 
 If STEPS steps do not get there, the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2) is used instead: after k steps
-from a random start, P(theta < (1 - eps) lambda_max) is at most 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)); eps is chosen so that this is FAILURE, and theta / (1 - eps) is returned.
+from a random start, P(theta < (1 - eps) lambda_max) is at most 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)); eps is chosen so
+that this is FAILURE, and theta / (1 - eps) is returned.
 """
 
 from __future__ import annotations
