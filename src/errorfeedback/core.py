@@ -32,3 +32,5 @@ class Round:
 
     t: int
     seed: int
+    slope: bool = False
+    """Whether the clients tell the slope that is left along their last move (`Ask.slope`)."""

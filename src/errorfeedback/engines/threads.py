@@ -75,6 +75,12 @@ class ThreadsSession:
     def values(self, x: Model) -> PerClient:
         return np.concatenate(self._each(lambda part: part.values(x)))
 
+    def keep(self) -> None:
+        self._each(lambda part: part.keep())
+
+    def restore(self) -> None:
+        self._each(lambda part: part.restore())
+
     def close(self) -> None:
         for helper in self._others:
             helper.stop()

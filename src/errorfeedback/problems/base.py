@@ -107,6 +107,11 @@ class Problem(ABC):
         """What bounds the Hessians, or an error that says why nothing does."""
 
     @property
+    def setup_bits(self) -> tuple[int, int]:
+        """What crossed the wire up and down before round 0, all clients together."""
+        return 0, 0
+
+    @property
     def lower_bound(self) -> float:
         """A value that f never goes below (Assumption 3): all losses here are non-negative."""
         return 0.0

@@ -39,6 +39,12 @@ class Session(Protocol):
 
     def values(self, x: Model) -> PerClient: ...
 
+    def keep(self) -> None:
+        """Every client remembers its memory as it is now."""
+
+    def restore(self) -> None:
+        """Every client goes back to what it kept."""
+
     def close(self) -> None: ...
 
 
@@ -79,6 +85,14 @@ class LocalSession:
 
     def values(self, x: Model) -> PerClient:
         return np.concatenate([worker.values(x) for worker in self.workers])
+
+    def keep(self) -> None:
+        for worker in self.workers:
+            worker.keep()
+
+    def restore(self) -> None:
+        for worker in self.workers:
+            worker.restore()
 
     def close(self) -> None:
         self.workers.clear()

@@ -1,28 +1,33 @@
 """The server side of a run: one loop for every method, rule and engine.
 
 Round t = 0, 1, ..., `rounds`: the clients answer at x^t, the server forms its direction and gamma^t, the round is
-recorded where it is due, and x^{t+1} = x^t - gamma^t direction.
+recorded where it is due, and x^{t+1} = prox_{gamma^t R}(x^t - gamma^t direction); R = 0 unless a proximal term is given.
+A rule may keep a point and go back to it (`Verdict`); then the best of its points is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import VALUE_BITS, Model, Round
+from errorfeedback.core import VALUE_BITS, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.clock import Clock
 from errorfeedback.records.history import History
 from errorfeedback.runtime.certificate import Certificate, certify
 from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.sketch import estimate
+from errorfeedback.runtime.stopping import Progress, Stop
 from errorfeedback.runtime.worker import Observation
 from errorfeedback.sparsity.support import add_at
-from errorfeedback.stepsizes.base import StepSize, Telemetry
+from errorfeedback.stepsizes.base import Ask, Move, StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory, analyse
 
@@ -61,11 +66,14 @@ def solve(
     engine: Engine | None = None,
     f_star: float | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
+    prox: ElasticNet | None = None,
+    stop: Sequence[Stop] = (),
 ) -> Result:
     """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first and the last.
 
     `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on f (0 by default: all
-    losses here are non-negative). `watch` sees every recorded row, with the clock stopped.
+    losses here are non-negative). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
+    server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
@@ -80,7 +88,10 @@ def solve(
     start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
-    server = _Server(problem, method, stepsize, theory, problem.lower_bound if f_star is None else f_star)
+    for rule in stop:
+        rule.check(stepsize)
+    prox = None if prox is None else prox.on(problem)
+    server = _Server(problem, method, stepsize, theory, problem.lower_bound if f_star is None else f_star, prox, stop)
     session = (Local() if engine is None else engine).open(problem, method)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -88,7 +99,8 @@ def solve(
     finally:
         session.close()
     history = History(server.rows, stepsize.notes(theory, method))
-    certificate = certify(history, method, type(stepsize).__name__, server.proof, every)
+    proof = None if prox is not None else server.proof  # the theorems are about f alone
+    certificate = certify(history, method, type(stepsize).__name__, proof, every)
     return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
 
 
@@ -104,14 +116,26 @@ def _checked_start(problem: Problem, x0: Model) -> Model:
 class _Server:
     """The server's memory during one run."""
 
-    def __init__(self, problem: Problem, method: Method, stepsize: StepSize, theory: Theory, f_star: float) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method,
+        stepsize: StepSize,
+        theory: Theory,
+        f_star: float,
+        prox: ElasticNet | None,
+        stop: Sequence[Stop],
+    ) -> None:
         self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
-        self.f_star = f_star
+        self.f_star, self.prox, self.stop = f_star, prox, stop
+        self.move: Move | None = None
+        self.kept: tuple[Model, Any] | None = None
         self.proof: Proof | None = None
         self.total, self.step = np.empty(problem.d), np.empty(problem.d)  # scratch: no round allocates vectors of R^d
-        self.uplink = self.downlink = self.authors = 0
-        self.telemetry_bits = VALUE_BITS * self.support.n * stepsize.asks.numbers
-        self.broadcast_bits = VALUE_BITS * self.support.size  # a client gets its own coordinates of x
+        self.uplink, self.downlink = problem.setup_bits
+        self.authors = 0
+        # a client gets its own coordinates of x, and the rule's commands
+        self.broadcast_bits = VALUE_BITS * self.support.size + stepsize.command_bits * self.support.n
         self.rows: list[dict[str, float]] = []
 
     def run(
@@ -129,31 +153,83 @@ class _Server:
         clock = Clock()
         state = None
         for t in range(rounds + 1):
-            ctx = Round(t, seed)
+            ask = self.stepsize.ask(rule)
+            ctx = Round(t, seed, slope=ask.slope)
             if t == 0:
-                mean = self._receive(session.start(x, ctx), first=True)
+                mean = self._receive(session.start(x, ctx), ask, first=True)
                 direction, state = self.method.server_init(mean, ctx)
             else:
-                mean = self._receive(session.round(x, ctx))
+                mean = self._receive(session.round(x, ctx), ask)
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, x, direction, ctx)
+            telemetry = self._telemetry(ask, session, x, direction, ctx)
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
-            if t % every == 0 or t == rounds:
+            verdict = self.stepsize.verdict(rule)
+            stopped = self._stopped(t, rounds, x, telemetry, clock)
+            if t % every == 0 or stopped:
                 seconds = clock.seconds
                 with clock.paused():
                     row = self._record(t, gamma, seconds, session, x, direction if metrics else None)
                     if watch is not None:
                         watch(row)
-                if not np.isfinite(row.get("f", 0.0)):
+                if not np.isfinite(row.get("f", 0.0)) and self.kept is None:
                     return x, f"diverged: f is not finite at round {t}", t
-            if t < rounds:
-                np.multiply(direction, gamma, out=self.step)
-                x -= self.step
-        return x, f"ran all {rounds} rounds", rounds
+            if verdict is Verdict.KEEP:
+                self.kept = x.copy(), deepcopy(state)
+                session.keep()
+            if stopped:
+                return self._best(session, x), stopped, t
+            if verdict is Verdict.RESTORE:
+                x, state = self._back()
+                session.restore()
+            else:
+                self._advance(x, direction, gamma, ask)
+        raise AssertionError("the last round stops")
 
-    def _receive(self, messages: list[Message], first: bool = False) -> Model:
+    def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask) -> None:
+        """x = prox_{gamma R}(x - gamma direction), and what the rule may know of the move."""
+        if self.prox is None:
+            np.multiply(direction, -gamma, out=self.step)
+            x += self.step
+        else:
+            self.step[:] = x
+            x -= gamma * direction
+            self.prox.step(x, gamma)
+            np.subtract(x, self.step, out=self.step)
+        if ask.slope or self.stop:
+            self.move = Move(float(self.step @ self.step), float(self.step @ direction), gamma)
+
+    def _back(self) -> tuple[Model, Any]:
+        """What was kept; the next round is at the same point again."""
+        assert self.kept is not None, "a rule keeps a point before it goes back"
+        self.move = None
+        return self.kept[0].copy(), deepcopy(self.kept[1])
+
+    def _best(self, session: Session, x: Model) -> Model:
+        """The better one of x and the point that was kept, by the exact loss at both: two numbers per client."""
+        if self.kept is None:
+            return x
+        self.uplink += 2 * VALUE_BITS * self.support.n
+        best = self.kept[0]
+        return x if self._objective(session.values(x), x) <= self._objective(session.values(best), best) else best
+
+    def _objective(self, losses: PerClient, x: Model) -> float:
+        return float(np.mean(losses)) + (0.0 if self.prox is None else self.prox.value(x))
+
+    def _stopped(self, t: int, rounds: int, x: Model, telemetry: Telemetry | None, clock: Clock) -> str:
+        """Why the run ends here, if it does."""
+        if t == rounds:
+            return f"ran all {rounds} rounds"
+        if not self.stop:
+            return ""
+        loss = None if telemetry is None else telemetry.loss
+        mapping = None if self.move is None or not self.move.norm2 else self.move.norm2**0.5 / self.move.gamma
+        seen = Progress(t, self.uplink / self.support.n, clock.seconds, loss, mapping, x)
+        with clock.paused():
+            return next(filter(None, (rule(seen) for rule in self.stop)), "")
+
+    def _receive(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
-        up, down, total = self.telemetry_bits, self.broadcast_bits, self.total
+        up, down, total = ask.bits * self.support.n, self.broadcast_bits, self.total
         total.fill(0.0)
         for message in messages:
             up += message.bits
@@ -166,9 +242,8 @@ class _Server:
         total /= self.support.n
         return total
 
-    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry | None:
+    def _telemetry(self, ask: Ask, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry | None:
         """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
-        ask = self.stepsize.asks
         if ask.full_gradient:
             seen = session.observe(x)
             assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
@@ -177,7 +252,13 @@ class _Server:
             return None
         told = session.telemetry(ask, x, ctx)
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
-        return Telemetry(told[:, 0] if ask.G else None, error2)
+        return Telemetry(
+            G_i=told[:, ask.slope + ask.loss] if ask.G else None,
+            error2=error2,
+            slope=float(np.mean(told[:, 0])) if ask.slope else None,
+            loss=self._objective(told[:, int(ask.slope)], x) if ask.loss else None,
+            move=self.move,
+        )
 
     def _error2(self, seen: Observation, g: Model) -> float:
         return float(np.sum((g - self.support.scatter(seen.grads) / self.support.n) ** 2))
@@ -200,7 +281,7 @@ class _Server:
 
     def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
         seen = session.observe(x)
-        f = float(np.mean(session.values(x)))
+        f = self._objective(session.values(x), x)
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": float(gradient @ gradient)}
         G_i = np.zeros(self.support.n) if seen.error is None else self.support.norms2(seen.error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Timer
@@ -14,8 +15,9 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.short import shortened
 from errorfeedback.runtime.sketch import sketches
-from errorfeedback.stepsizes.base import Ask
+from errorfeedback.stepsizes.base import LOSS_BITS, SLOPE_BITS, Ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,28 +41,54 @@ class Worker:
         self.compress = method.compressor.on(problem.support)
         self.grads = scratch[: problem.support.size]
         self.state: Any = None
+        self.kept: Any = None
+        self.here = np.zeros(0)
+        self.slopes = np.zeros(problem.n)
         problem.gradients(np.zeros(problem.d), self.grads)  # builds the layout before the clock runs
 
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
         self.problem.gradients(x, self.grads)
+        if ctx.slope:
+            self.here = self.problem.support.gather(x)
         message, self.state = self.method.init(self.grads, self.compress, ctx)
         return message
 
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
         self.problem.gradients(x, self.grads)
+        if ctx.slope:
+            last, self.here = self.here, self.problem.support.gather(x)
+            self.slopes = self.problem.support.sums(self.grads * (self.here - last))
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return message
 
+    def keep(self) -> None:
+        """Remember the clients' memory."""
+        self.kept = deepcopy(self.state)
+
+    def restore(self) -> None:
+        """Go back to what was kept."""
+        self.state = deepcopy(self.kept)
+
     def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        """(n, ask.numbers): G_i where asked for, then the sketch of g_i - grad f_i(x)."""
+        """(n, ask.numbers): where asked for, b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
+        told: list[Floats] = []
+        if ask.slope:
+            told.append(shortened(self.slopes, SLOPE_BITS)[:, None])
+        if ask.loss:
+            told.append(shortened(self.values(x), LOSS_BITS)[:, None])
+        if ask.G or ask.sketch:
+            told += self._errors(ask, x, ctx)
+        return np.hstack(told)
+
+    def _errors(self, ask: Ask, x: Model, ctx: Round) -> list[Floats]:
         support, error = self.problem.support, self.observe(x).error
-        assert error is not None, "rules with telemetry are for methods with gradient estimates"
+        assert error is not None, "rules that ask for errors are for methods with gradient estimates"
         told = [support.norms2(error)[:, None]] * ask.G
         if ask.sketch:
             told.append(sketches(error, support, ask.sketch, ctx))
-        return np.hstack(told)
+        return told
 
     def observe(self, x: Model) -> Observation:
         """The gradients at x and how far the clients' estimates are from them."""

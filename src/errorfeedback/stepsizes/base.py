@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
-from errorfeedback.core import PerClient
+from errorfeedback.core import VALUE_BITS, PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
 
+SLOPE_BITS, LOSS_BITS = 20, 32
+"""A slope and a loss travel as the leading bits of a float64: sign, exponent, and 8 and 20 bits of its digits."""
+
 
 @dataclass(frozen=True)
 class Ask:
-    """What a rule wants from every client in every round, beyond the message. What crosses the wire is counted."""
+    """What a rule wants from every client in a round, beyond the message. What crosses the wire is counted."""
 
     G: bool = False
     """||g_i - grad f_i(x)||^2: one number."""
@@ -22,20 +26,54 @@ class Ask:
     """That many signed sums of g_i - grad f_i(x)."""
     full_gradient: bool = False
     """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
+    slope: bool = False
+    """b_i = <grad f_i(x), x - x_last>: one short number."""
+    loss: bool = False
+    """f_i(x): one short number."""
 
     @property
     def numbers(self) -> int:
         """Numbers up per client and round."""
-        return self.G + self.sketch
+        return self.G + self.sketch + self.slope + self.loss
+
+    @property
+    def bits(self) -> int:
+        """Bits up per client and round."""
+        return VALUE_BITS * (self.G + self.sketch) + SLOPE_BITS * self.slope + LOSS_BITS * self.loss
 
 
 @dataclass(frozen=True, eq=False)
 class Telemetry:
     """The answer in this round; what was not asked for is None."""
 
-    G_i: PerClient | None
-    error2: float | None
+    G_i: PerClient | None = None
+    error2: float | None = None
     """||g - grad f(x)||^2: from the sketch where one was asked for, else the simulation's own."""
+    slope: float | None = None
+    """<grad f(x), x - x_last>, the mean of the b_i."""
+    loss: float | None = None
+    """f(x) + R(x), with the proximal term R that the server knows."""
+    move: Move | None = None
+    """The step that led here, where there was one."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """x - x_last, as the server knows it; g is the direction that it used."""
+
+    norm2: float
+    """||x - x_last||^2."""
+    predicted: float
+    """<g, x - x_last>."""
+    gamma: float
+
+
+class Verdict(Enum):
+    """What a rule wants to happen with the point it has just seen."""
+
+    GO = "step from here"
+    KEEP = "remember this point and the clients' memory, then step from here"
+    RESTORE = "go back to what was kept"
 
 
 @dataclass(frozen=True)
@@ -44,11 +82,26 @@ class StepSize(ABC):
 
     methods: ClassVar[tuple[type[Method], ...]] = ()
     """The methods for which the rule has a theorem (or, for heuristics, a meaning)."""
+    command_bits: ClassVar[int] = 0
+    """Bits down per client and round: what the rule tells the clients to do."""
 
     @property
     def asks(self) -> Ask:
         """The telemetry that the rule needs in every round."""
         return Ask()
+
+    @property
+    def tells_loss(self) -> bool:
+        """Whether the server hears f(x) in some rounds."""
+        return False
+
+    def ask(self, state: Any) -> Ask:
+        """The telemetry that the rule needs in the coming round."""
+        return self.asks
+
+    def verdict(self, state: Any) -> Verdict:
+        """What is to be done with the point that `next` has just seen."""
+        return Verdict.GO
 
     def notes(self, theory: Theory, method: Method) -> tuple[str, ...]:
         """What a reader of the history must know about this rule."""

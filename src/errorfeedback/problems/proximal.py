@@ -1,0 +1,59 @@
+"""A term R that the server adds by itself (prox-EF21): x+ = prox_{gamma R}(x - gamma g). Clients know nothing of it.
+
+    R(x) = sum_j l1_j |x_j| + (l2_j / 2) x_j^2,
+    prox_{gamma R}(v)_j = sign(v_j) max(|v_j| - gamma l1_j, 0) / (1 + gamma l2_j)
+
+(elastic net; Zou and Hastie 2005). Z, c, r and the messages are those of f alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from errorfeedback.core import Model
+from errorfeedback.problems.base import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticNet:
+    """l1 and l2: one number for all columns of the data, or one per column.
+
+    >>> x = np.array([3.0, -0.5])
+    >>> ElasticNet(l1=1.0, l2=1.0).step(x, gamma=1.0)
+    >>> x.tolist()
+    [1.0, -0.0]
+    """
+
+    l1: ArrayLike = 0.0
+    l2: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2"):
+            weights = np.asarray(getattr(self, name), dtype=np.float64)
+            if not (np.isfinite(weights).all() and (weights >= 0).all()):
+                raise ValueError(f"{name} = {getattr(self, name)}; a penalty must be finite and not negative")
+            object.__setattr__(self, name, weights)
+
+    def on(self, problem: Problem) -> ElasticNet:
+        """The weights of the active features."""
+        return ElasticNet(_active(problem, "l1", np.asarray(self.l1)), _active(problem, "l2", np.asarray(self.l2)))
+
+    def value(self, x: Model) -> float:
+        """R(x)."""
+        return float(np.sum(np.asarray(self.l1) * np.abs(x) + np.asarray(self.l2) / 2 * x**2))
+
+    def step(self, x: Model, gamma: float) -> None:
+        """x = prox_{gamma R}(x), in place."""
+        size = np.maximum(np.abs(x) - gamma * np.asarray(self.l1), 0.0) / (1.0 + gamma * np.asarray(self.l2))
+        np.copysign(size, x, out=x)
+
+
+def _active(problem: Problem, name: str, weights: Model) -> Model:
+    if weights.ndim and weights.shape != (problem.width,):
+        raise ValueError(
+            f"{name} has shape {weights.shape}; give one number, or one per column of the data, ({problem.width},)"
+        )
+    return np.broadcast_to(weights, (problem.width,))[problem.columns]

@@ -1,0 +1,113 @@
+"""Feature scaling: x = S z with a positive diagonal S leaves Z, hence c, r and alpha, as they are; f(S z) is solved for z.
+
+    S_jj = (mean over clients of the curvature bound of feature j)^(-1/2),   (h / m_i) sum_rows a_j^2 at client i,
+
+so that every feature has curvature 1 and the scaled L is at most the largest number of nonzeros of a row. It takes one
+exchange before the first round. A scale is only ever needed roughly, so a client sends the powers of two nearest to its
+sums: the exponent of the largest one (11 bits), the width w of an offset (4 bits), and |J_i| offsets of w bits below it.
+The server answers with S on J_i in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from errorfeedback.core import VALUE_BITS, Lifted, Model, PerClient
+from errorfeedback.problems.base import Curvature, Problem
+
+EXPONENT_BITS, WIDTH_BITS = 11, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(Problem):
+    """The problem `inner` in the variable z = x / scale. Made by `scaled`."""
+
+    inner: Problem
+    scale: Model
+    """(d,): the diagonal of S."""
+    exchange: tuple[int, int]
+    """Bits up and down, all clients together, that it took to agree on S."""
+
+    @property
+    def setup_bits(self) -> tuple[int, int]:
+        return self.exchange
+
+    def values(self, x: Model) -> PerClient:
+        return self.inner.values(self.scale * self.restrict(x))
+
+    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
+        out = self.inner.gradients(self.scale * self.restrict(x), out)
+        out *= self.support.gather(self.scale)
+        return out
+
+    @property
+    def work(self) -> int:
+        return self.inner.work
+
+    def shard(self, lo: int, hi: int) -> Scaled:
+        inner = self.inner.shard(lo, hi)
+        return Scaled(inner.support, self.columns, self.width, inner, self.scale, self.exchange)
+
+    def curvature(self) -> Curvature:
+        k = self.inner.curvature()
+        if k.diagonal:
+            raise ValueError(
+                "a scaled problem has no constants with the non-convex penalty: it is not one number per feature"
+            )
+        lifted_scale = self.support.gather(self.scale)
+        return replace(k, A=_columns_times(k.A, self.scale), lifted=_columns_times(k.lifted, lifted_scale))
+
+    @property
+    def lower_bound(self) -> float:
+        return self.inner.lower_bound
+
+    def unscaled(self, z: Model) -> Model:
+        """x = S z, one entry per column of the data."""
+        out = np.array(z, dtype=np.float64)
+        out[self.columns] *= self.scale
+        return out
+
+    def rescaled(self, x: Model) -> Model:
+        """z = x / S, one entry per column of the data."""
+        out = np.array(x, dtype=np.float64)
+        out[self.columns] /= self.scale
+        return out
+
+    def __str__(self) -> str:
+        return f"{self.inner}; features scaled"
+
+
+def scaled(problem: Problem) -> Scaled:
+    """The problem with every feature's curvature brought to about 1.
+
+    >>> import errorfeedback as ef
+    >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
+    >>> problem.unscaled(np.ones(2)).round(7).tolist()
+    [1e-06, 976.5625]
+    """
+    support = problem.support
+    exponents: Lifted = np.round(np.log2(_sums(problem)))
+    mean = support.scatter(np.exp2(exponents)) / problem.n
+    up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(problem, exponents) * support.sizes).sum())
+    return Scaled(support, problem.columns, problem.width, problem, 1.0 / np.sqrt(mean), (up, VALUE_BITS * support.size))
+
+
+def _sums(problem: Problem) -> Lifted:
+    """The diagonal of every client's curvature bound."""
+    k = problem.curvature()
+    squares = sparse.csr_array((k.lifted.data**2, k.lifted.indices, k.lifted.indptr), shape=k.lifted.shape)
+    return np.maximum(squares.T @ k.weights, np.finfo(np.float64).tiny)
+
+
+def _offset_bits(problem: Problem, exponents: Lifted) -> PerClient:
+    """The width of every client's offsets below its largest exponent."""
+    starts = problem.support.indptr[:-1]
+    spread = np.maximum.reduceat(exponents, starts) - np.minimum.reduceat(exponents, starts)
+    return np.ceil(np.log2(spread + 1))
+
+
+def _columns_times(matrix: sparse.csr_array, factors: Lifted) -> sparse.csr_array:
+    return sparse.csr_array((matrix.data * factors[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
