@@ -44,10 +44,15 @@ def load(names: Sequence[str], options: Options, store: Store) -> dict[str, Trac
     return {name: traces(store, runs(name, options)) for name in names}
 
 
-def panel(title: str, curves: Traces, y: str = "grad_norm2", axis: Axis = GRADIENT, without: str = "") -> Lines:
+def panel(title: str, curves: Traces) -> Lines:
     """The stored curves of one data set."""
-    shown = [curves[label].curve(*STYLE[label], y=y) for label in STYLE if label in curves and label != without]
-    return Lines(title, shown, axis)
+    return Lines(title, [curves[label].curve(*STYLE[label]) for label in STYLE if label in curves], GRADIENT)
+
+
+def side_panel(title: str, curves: Traces, column: str, y: Axis) -> Lines:
+    """Another column of the EF21 curves, beside a panel that has the legend."""
+    shown = [curves[label].curve(*STYLE[label], column=column) for label in STYLE if label in curves and label != GD]
+    return Lines(title, shown, y, legend=False)
 
 
 def tables(found: Mapping[str, Traces]) -> list[Table]:

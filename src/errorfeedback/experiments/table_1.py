@@ -77,7 +77,7 @@ def _instances(options: Options) -> dict[str, Constants]:
 
 def _three_clients(options: Options) -> list[Run]:
     """A step of 1/(2 L) for all but EF21, which has Theorem 1's (here c = n: the old one with K/|J_i|)."""
-    problem, rounds = ThreeClients(), options.horizon(3_000, 3_000)
+    problem, rounds = ThreeClients(), options.horizon(1_000, 1_000)
     half = ef.Constant(0.5 / ef.analyse(problem.make()).L)
     return [
         Run(problem, DGD, ef.DGD(), half, rounds, options.seed),

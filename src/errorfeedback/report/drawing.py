@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines
+from errorfeedback.core import Floats
+from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, drawable
 
 HINT = "pages need plotly: pip install 'errorfeedback[report]'"
 
@@ -82,8 +83,8 @@ def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
     first = next(iter(axes))
     traces = [
         go.Scatter(
-            x=curve.x[first],
-            y=_drawable(curve.y, panel.y),
+            x=_list(curve.x[first], axes[first]),
+            y=_list(curve.y, panel.y),
             name=curve.label,
             mode="lines",
             line={"dash": DASHES[curve.dash], "width": 2},
@@ -92,9 +93,9 @@ def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
         )
         for curve in panel.curves
     ]
-    layout = _layout(axes[first], panel.y) | _marks(panel)
+    layout = _layout(axes[first], panel.y) | _marks(panel) | {"showlegend": panel.legend}
     switch = {
-        name: {"label": axis.label, "type": _scale(axis), "x": [_list(curve.x[name]) for curve in panel.curves]}
+        name: {"label": axis.label, "type": _scale(axis), "x": [_list(curve.x[name], axis) for curve in panel.curves]}
         for name, axis in axes.items()
     }
     return go.Figure(traces, layout=layout), {"switch": switch}
@@ -160,11 +161,6 @@ def _scale(axis: Axis) -> str:
     return "log" if axis.log else "linear"
 
 
-def _drawable(y: np.ndarray, axis: Axis) -> np.ndarray:
-    """Zeros, infinities and NaN leave a gap (a logarithm has no place for the first)."""
-    keep = np.isfinite(y) & ((y > 0) | (not axis.log))
-    return np.where(keep, y, np.nan)
-
-
-def _list(x: np.ndarray) -> list[float]:
-    return [float(value) for value in x]
+def _list(values: Floats, axis: Axis) -> list[float | None]:
+    """For JSON: gaps are null."""
+    return [None if np.isnan(value) else float(value) for value in drawable(values, axis)]
