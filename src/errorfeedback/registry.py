@@ -12,9 +12,11 @@ T = TypeVar("T")
 
 
 def members(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
-    """The final (not abstract) subclasses of `base` in the files of `package`, by name."""
+    """The final subclasses of `base` in the files of `package` (its base.py holds what they share), by name."""
     found: dict[str, type[T]] = {}
     for info in sorted(iter_modules(package.__path__), key=lambda info: info.name):
+        if info.name == "base":
+            continue
         module = import_module(f"{package.__name__}.{info.name}")
         for name, member in vars(module).items():
             if (

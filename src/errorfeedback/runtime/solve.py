@@ -19,7 +19,7 @@ from errorfeedback.records.clock import Clock
 from errorfeedback.records.history import History
 from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.worker import Observation
-from errorfeedback.sparsity.support import Support, add_at
+from errorfeedback.sparsity.support import add_at
 from errorfeedback.stepsizes.base import StepSize, Telemetry
 from errorfeedback.stepsizes.theory import Theory, analyse
 
@@ -102,7 +102,10 @@ class _Server:
     def __init__(self, problem: Problem, method: Method, stepsize: StepSize, theory: Theory, f_star: float) -> None:
         self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
         self.f_star = f_star
+        self.total, self.step = np.empty(problem.d), np.empty(problem.d)  # scratch: no round allocates vectors of R^d
         self.uplink = self.downlink = self.authors = 0
+        self.telemetry_bits = VALUE_BITS * self.support.n if stepsize.telemetry else 0
+        self.broadcast_bits = VALUE_BITS * self.support.size  # a client gets its own coordinates of x
         self.rows: list[dict[str, float]] = []
 
     def run(
@@ -126,7 +129,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx))
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, direction) if self.stepsize.telemetry else None
+            telemetry = self._telemetry(session, x, direction) if self.stepsize.telemetry else None
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             if t % every == 0 or t == rounds:
                 seconds = clock.seconds
@@ -137,20 +140,26 @@ class _Server:
                 if not np.isfinite(row.get("f", 0.0)):
                     return x, f"diverged: f is not finite at round {t}", t
             if t < rounds:
-                x = x - gamma * direction
+                np.multiply(direction, gamma, out=self.step)
+                x -= self.step
         return x, f"ran all {rounds} rounds", rounds
 
     def _receive(self, messages: list[Message], first: bool = False) -> Model:
-        """The mean message, added up in client order, and its bits on the books."""
-        up = sum(m.bits for m in messages) + self.stepsize.telemetry * VALUE_BITS * self.support.n
+        """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
+        up, total = self.telemetry_bits, self.total
+        total.fill(0.0)
+        for message in messages:
+            up += message.bits
+            self.authors += 0 if first else message.authors_bits
+            add_at(total, message.features, message.values)
         self.uplink += up
-        self.authors += 0 if first else sum(m.authors_bits for m in messages)
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
-            self.downlink += VALUE_BITS * self.support.size
-        return add_up(messages, self.support) / self.support.n
+            self.downlink += self.broadcast_bits
+        total /= self.support.n
+        return total
 
-    def _telemetry(self, session: Session, g: Model) -> Telemetry:
-        seen = session.observe()
+    def _telemetry(self, session: Session, x: Model, g: Model) -> Telemetry:
+        seen = session.observe(x)
         assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
         return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
 
@@ -174,7 +183,7 @@ class _Server:
         return row
 
     def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
-        seen = session.observe()
+        seen = session.observe(x)
         f = float(np.mean(session.values(x)))
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": float(gradient @ gradient)}
@@ -186,12 +195,3 @@ class _Server:
                 "lyapunov": self.theory.lyapunov(f, G, gamma, self.f_star),
             }
         return found
-
-
-def add_up(messages: list[Message], support: Support) -> Model:
-    """The sum of the messages in R^d. Shards come in client order, so their number does not change a bit of it."""
-    features = [m.features for m in messages]
-    values = [m.values for m in messages]
-    if len(messages) == 1:
-        return add_at(features[0], values[0], support.d)
-    return add_at(np.concatenate(features), np.concatenate(values), support.d)

@@ -1,0 +1,116 @@
+"""Same seed, same bits: any number of shards gives the same iterates, history and byte counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+import pytest
+from discovery import METHODS
+from problem_pairs import pair
+
+import errorfeedback as ef
+
+PROBLEMS = {
+    "sparse logistic": lambda: pair("logistic", n=7, d=15, fill=0.2)[0],
+    "dense, n > d, penalty": lambda: pair(n=7, d=4, fill=1.0, lam=0.5)[0],
+    "auto-encoder": lambda: ef.autoencoder(np.random.default_rng(0).standard_normal((21, 4)), clients=7, code=2),
+}
+
+
+def run(problem, method, shards, stepsize=None, engine=ef.Local):
+    stepsize = ef.Constant(0.01) if stepsize is None else stepsize
+    x0 = np.random.default_rng(1).standard_normal(problem.width)
+    return ef.solve(problem, method, stepsize, rounds=60, x0=x0, seed=3, every=7, engine=engine(shards))
+
+
+def assert_same_bits(a, b):
+    assert np.array_equal(a.x, b.x)
+    for column in a.history.keys() - {"seconds"}:
+        assert np.array_equal(a.history[column], b.history[column], equal_nan=True), column
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_iterates_are_bit_identical_for_any_number_of_shards(method, name):
+    problem = PROBLEMS[name]()
+    whole = run(problem, method, 1)
+    for shards in (2, 3, 7):
+        assert_same_bits(whole, run(problem, method, shards))
+    for threads in (1, 2, 3):
+        assert_same_bits(whole, run(problem, method, threads, engine=ef.Threads))
+
+
+def test_adaptive_steps_are_bit_identical_too():
+    problem = PROBLEMS["sparse logistic"]()
+    assert_same_bits(*(run(problem, ef.EF21(ef.TopK(1)), s, ef.Adaptive()) for s in (1, 4)))
+
+
+def test_another_seed_gives_other_bits():
+    """Negative control: the comparison can fail."""
+    problem = PROBLEMS["sparse logistic"]()
+    a, b = (
+        ef.solve(problem, ef.MARINA(ef.RandK(1)), ef.Constant(0.01), rounds=60, x0=np.ones(problem.width), seed=seed)
+        for seed in (0, 1)
+    )
+    assert not np.array_equal(a.x, b.x)
+
+
+def test_more_shards_than_clients_is_an_error():
+    with pytest.raises(ValueError, match="shards = 8, but there are only 7 clients"):
+        run(PROBLEMS["sparse logistic"](), ef.DGD(), 8)
+
+
+NEW_METHOD = '''
+from dataclasses import dataclass
+from errorfeedback.methods.base import Memoryless
+
+@dataclass(frozen=True)
+class SignedDescent(Memoryless):
+    """A method that this test made up."""
+'''
+
+
+def test_a_new_file_in_methods_joins_by_itself(tmp_path):
+    source = Path(ef.__file__).parent
+    copytree(source, tmp_path / "errorfeedback", ignore=lambda *_: ["__pycache__"])
+    (tmp_path / "errorfeedback/methods/signed.py").write_text(NEW_METHOD)
+    program = (
+        "import errorfeedback as ef, discovery; print(ef.SignedDescent, sum('Signed' in str(m) for m in discovery.METHODS))"
+    )
+    path = f"{tmp_path}:{Path(__file__).parent}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert "signed.SignedDescent" in done.stdout
+    assert int(done.stdout.split()[-1]) > 3
+
+
+@pytest.mark.parametrize("c", [1, 3, 20])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "one-hot"])
+def test_every_layout_is_bit_identical_for_any_number_of_shards(loss, c):
+    """Blocks of uneven sizes: strips, remainders and running sums must not see where a shard begins."""
+    rng = np.random.default_rng(c)
+    A = rng.standard_normal((200, 70)) * (rng.random((200, 70)) < c / 20)
+    A[np.arange(200), rng.integers(0, 70, 200)] = 1.0
+    clients, y = rng.integers(0, 23, 200), rng.integers(0, 2, 200)
+    make = {
+        "squared": lambda: ef.least_squares(A, y, clients),
+        "logistic": lambda: ef.logistic(A, y, clients),
+        "one-hot": lambda: ef.logistic(A != 0, y, clients),
+    }[loss]
+    a, *others = (run(make(), ef.EF21(ef.TopK(2)), shards) for shards in (1, 2, 5, 23))
+    for b in others:
+        assert_same_bits(a, b)
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    problem = PROBLEMS["sparse logistic"]()
+    session = ef.Threads(2).open(problem, ef.DGD())
+    with pytest.raises(ValueError, match="x has shape"):
+        session.round(np.zeros(3), ef.core.Round(1, 0))
+    assert len(session.values(np.zeros(problem.d))) == 7
+    session.close()

@@ -1,0 +1,212 @@
+"""The paper literally: dense vectors, one client at a time, no cleverness. The oracle of the library's tests.
+
+Nothing here imports errorfeedback. A problem is a list of clients; a client is its dense rows, its targets and its
+features J_i. A compressor is a function (u, i, t) -> dense vector, where u is in R^d_i.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MASK = 2**64 - 1
+
+
+# --- problems ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Client:
+    A: np.ndarray  # (m, d)
+    b: np.ndarray  # (m,)
+    J: list[int] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.J = [j for j in range(self.A.shape[1]) if np.any(self.A[:, j] != 0)]
+
+
+@dataclass
+class Reference:
+    """f(x) = (1/n) sum_i f_i(x) with the squared or the logistic loss and lam * sum_{J_i} x^2/(1 + x^2)."""
+
+    clients: list[Client]
+    loss: str
+    lam: float = 0.0
+
+    @property
+    def n(self):
+        return len(self.clients)
+
+    @property
+    def d(self):
+        return self.clients[0].A.shape[1]
+
+    def value(self, x):
+        total = 0.0
+        for client in self.clients:
+            z = client.A @ x
+            if self.loss == "squared":
+                total += np.mean((z - client.b) ** 2)
+            else:
+                total += np.mean([math.log1p(math.exp(-y * s)) for y, s in zip(client.b, z, strict=True)])
+            total += self.lam * sum(x[j] ** 2 / (1 + x[j] ** 2) for j in client.J)
+        return total / self.n
+
+    def gradient_i(self, i, x):
+        client = self.clients[i]
+        z = client.A @ x
+        slope = 2 * (z - client.b) if self.loss == "squared" else -client.b / (1 + np.exp(client.b * z))
+        g = client.A.T @ slope / len(client.b)
+        for j in client.J:
+            g[j] += self.lam * 2 * x[j] / (1 + x[j] ** 2) ** 2
+        return g
+
+    def gradient(self, x):
+        return sum(self.gradient_i(i, x) for i in range(self.n)) / self.n
+
+
+# --- keyed random numbers: SplitMix64 -------------------------------------------------------------------------------
+
+
+def mix(z):
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def draws(seed, t, number):
+    """Uniform numbers in [0, 1) keyed by (seed, round, number)."""
+    state = mix((seed + GOLDEN) & MASK)
+    state = mix(state ^ ((t + GOLDEN) & MASK))
+    state = mix(state ^ ((number + GOLDEN) & MASK))
+    while True:
+        state = (state + GOLDEN) & MASK
+        yield (mix(state) >> 11) * 2.0**-53
+
+
+# --- compressors ---------------------------------------------------------------------------------------------------
+
+Compress = Callable[[np.ndarray, int, int], np.ndarray]
+
+
+def keep(u, chosen, scale=1.0):
+    out = np.zeros_like(u)
+    for j in chosen:
+        out[j] = scale * u[j]
+    return out
+
+
+def top_k(problem, k):
+    def compress(u, i, t):
+        order = sorted(problem.clients[i].J, key=lambda j: (-abs(u[j]), j))
+        return keep(u, order[: k if isinstance(k, int) else k[i]])
+
+    return compress
+
+
+def rand_k(problem, k, seed, scaled):
+    def compress(u, i, t):
+        J = problem.clients[i].J
+        count = min(k if isinstance(k, int) else k[i], len(J))
+        uniform = draws(seed, t, i)
+        chosen = []
+        for place, j in enumerate(J):
+            if next(uniform) * (len(J) - place) < count - len(chosen):
+                chosen.append(j)
+            if len(chosen) == count:
+                break
+        return keep(u, chosen, len(J) / count if scaled else 1.0)
+
+    return compress
+
+
+def perm_k(problem, seed):
+    n, d = problem.n, problem.d
+    owners = [[i for i in range(n) if j in problem.clients[i].J] for j in range(d)]
+    one_feature_each = n > d and all(len(own) == n for own in owners)
+
+    def places(total, t):
+        uniform = draws(seed, t, -2)
+        keys = [next(uniform) for _ in range(total)]
+        order = sorted(range(total), key=lambda k: keys[k])
+        shift = next(draws(seed, t, -3))
+        place = [0.0] * total
+        for position, k in enumerate(order):
+            place[k] = (position + shift) / total
+        return place
+
+    def compress(u, i, t):
+        if one_feature_each:
+            return keep(u, [math.floor(d * places(n, t)[i])], float(d))
+        place = places(d, t)
+        out = np.zeros_like(u)
+        for j in problem.clients[i].J:
+            if owners[j][math.floor(len(owners[j]) * place[j])] == i:
+                out[j] = len(owners[j]) * u[j]
+        return out
+
+    return compress
+
+
+def identity(u, i, t):
+    return u
+
+
+# --- methods: each yields x^0, x^1, ... -------------------------------------------------------------------------------
+
+
+def mean(vectors):
+    return sum(vectors) / len(vectors)
+
+
+def dgd(problem, x, gamma, rounds):
+    return dcgd(problem, x, gamma, rounds, identity)
+
+
+def dcgd(problem, x, gamma, rounds, C):
+    yield x
+    for t in range(rounds):
+        x = x - gamma * mean([C(problem.gradient_i(i, x), i, t) for i in range(problem.n)])
+        yield x
+
+
+def ef14(problem, x, gamma, rounds, C):
+    e = [np.zeros_like(x) for _ in range(problem.n)]
+    yield x
+    for t in range(rounds):
+        grads = [problem.gradient_i(i, x) for i in range(problem.n)]
+        v = [C(e[i] + gamma * grads[i], i, t) for i in range(problem.n)]
+        e = [e[i] + gamma * grads[i] - v[i] for i in range(problem.n)]
+        x = x - mean(v)
+        yield x
+
+
+def ef21(problem, x, gamma, rounds, C, start):
+    """Algorithm 1."""
+    g = [problem.gradient_i(i, x) if start == "gradient" else np.zeros_like(x) for i in range(problem.n)]
+    direction = problem.gradient(x) if start == "authors" else mean(g)
+    yield x
+    for t in range(rounds):
+        x = x - gamma * direction
+        g = [g[i] + C(problem.gradient_i(i, x) - g[i], i, t + 1) for i in range(problem.n)]
+        direction = mean(g)
+        yield x
+
+
+def marina(problem, x, gamma, rounds, C, p, seed):
+    g = problem.gradient(x)
+    yield x
+    for t in range(rounds):
+        old = x
+        x = x - gamma * g
+        if next(draws(seed, t + 1, -1)) < p:
+            g = problem.gradient(x)
+        else:
+            g = g + mean([C(problem.gradient_i(i, x) - problem.gradient_i(i, old), i, t + 1) for i in range(problem.n)])
+        yield x
