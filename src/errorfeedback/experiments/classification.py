@@ -35,8 +35,9 @@ def runs(name: str, options: Options) -> list[Run]:
         rules[ADAPTIVE] = ef.Adaptive()
     problem, rounds = Libsvm(name, options.seed), options.horizon(*EF21_ROUNDS)
     method = ef.EF21(ef.TopK(1), start=start)
-    made = [Run(problem, label, method, rule, rounds, options.seed) for label, rule in rules.items()]
-    return [*made, Run(problem, GD, ef.DGD(), ef.InverseL(), options.horizon(*GD_ROUNDS), options.seed)]
+    made = [Run(problem, label, method, rule, rounds, options.seed, options.points) for label, rule in rules.items()]
+    gd_rounds = options.horizon(*GD_ROUNDS)
+    return [*made, Run(problem, GD, ef.DGD(), ef.InverseL(), gd_rounds, options.seed, points=gd_rounds)]
 
 
 def load(names: Sequence[str], options: Options, store: Store) -> dict[str, Traces]:

@@ -46,7 +46,7 @@ def _row(name: str, curves: data.Traces) -> list[Lines]:
     return [
         data.panel(name, curves),
         data.side_panel(f"{name}: cᵗ", curves, "c_t", Axis("cᵗ")),
-        data.side_panel(f"{name}: γᵗ", curves, "gamma", Axis("γᵗ", log=True)),
+        data.side_panel(f"{name}: γᵗ", curves, "gamma", Axis("γᵗ")),
     ]
 
 

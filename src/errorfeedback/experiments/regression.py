@@ -61,7 +61,8 @@ class Plan:
             rules[THEOREM] = ef.RareFeatures()
         problem, rounds = self.recipe(c, options.seed), options.horizon(*self.rounds)
         made = [
-            Run(problem, name, ef.EF21(ef.TopK(1), start=start), rule, rounds, options.seed) for name, rule in rules.items()
+            Run(problem, name, ef.EF21(ef.TopK(1), start=start), rule, rounds, options.seed, options.points)
+            for name, rule in rules.items()
         ]
         if self.gd_rounds is not None:
             made.append(Run(problem, GD, ef.DGD(), ef.InverseL(), options.horizon(*self.gd_rounds), options.seed, GD_POINTS))

@@ -80,10 +80,10 @@ def _three_clients(options: Options) -> list[Run]:
     problem, rounds = ThreeClients(), options.horizon(1_000, 1_000)
     half = ef.Constant(0.5 / ef.analyse(problem.make()).L)
     return [
-        Run(problem, DGD, ef.DGD(), half, rounds, options.seed),
-        Run(problem, TOP1, ef.DCGD(ef.TopK(1)), half, rounds, options.seed),
-        Run(problem, EF14, ef.EF14(ef.TopK(1)), ef.Constant(half.value / 8), rounds, options.seed),
-        Run(problem, EF21, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds, options.seed),
+        Run(problem, DGD, ef.DGD(), half, rounds, options.seed, rounds),
+        Run(problem, TOP1, ef.DCGD(ef.TopK(1)), half, rounds, options.seed, rounds),
+        Run(problem, EF14, ef.EF14(ef.TopK(1)), ef.Constant(half.value / 8), rounds, options.seed, rounds),
+        Run(problem, EF21, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds, options.seed, rounds),
     ]
 
 

@@ -17,7 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, Panel, drawable
 
@@ -125,7 +126,8 @@ def _legend(place: Axes, columns: int) -> None:
         fontsize=7.5,
         frameon=False,
         loc="upper left",
-        bbox_to_anchor=(-0.02, -0.17),
+        bbox_to_anchor=(-0.02, 0),
+        bbox_transform=place.transAxes + ScaledTranslation(0, -0.5, place.figure.dpi_scale_trans),  # half an inch below
         borderaxespad=0,
         ncols=columns,
         handlelength=2.8,
@@ -134,10 +136,13 @@ def _legend(place: Axes, columns: int) -> None:
 
 
 def _ticks(axis: Any) -> None:
-    """Powers of ten only: labels between them are many and say little."""
-    axis.set_major_locator(LogLocator(numticks=7))
+    """Powers of ten; on an axis of less than two of them also 2 and 5 between."""
+    low, high = axis.get_view_interval()
+    narrow = high < 100 * low
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,), numticks=7))
     axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
+    if narrow:
+        axis.set_major_formatter(FormatStrFormatter("%g"))
 
 
 def _style(place: Axes, title: str, x: Axis, y: Axis) -> None:
