@@ -69,7 +69,7 @@ class GLM(Problem):
     def values(self, x: Model) -> PerClient:
         x = self.restrict(x)
         z = self.blocks.predictions
-        self.blocks.forward(x, z)
+        self.blocks.forward(x, z, np.empty(self.support.size))
         losses = np.add.reduceat(self.loss.values(z, self.target), self.rows[:-1]) / np.diff(self.rows)
         if not self.regularizer.curvature:
             return losses

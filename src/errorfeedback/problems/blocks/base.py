@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
+import numba
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
+from errorfeedback.core import Integers, Lifted, Model, PerRow
 from errorfeedback.sparsity.support import Support
 
 
@@ -31,8 +32,8 @@ class Blocks(ABC):
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Blocks: ...
 
     @abstractmethod
-    def forward(self, x: Model, z: PerRow) -> None:
-        """z = A x."""
+    def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
+        """z = A x; `work` is scratch."""
 
     @abstractmethod
     def backward(self, s: PerRow, out: Lifted) -> None:
@@ -41,7 +42,7 @@ class Blocks(ABC):
     def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted) -> None:
         """out = A_i' (weights (A_i x - b_i)): the gradients of a weighted square."""
         z = self.predictions
-        self.forward(x, z)
+        self.forward(x, z, out)
         np.subtract(z, b, out=z)
         np.multiply(z, weights, out=z)
         self.backward(z, out)
@@ -60,11 +61,6 @@ class Blocks(ABC):
     def features(self) -> Integers:
         """The support's features, unsigned (no check for negative indices in the kernels) and as short as they can be."""
         return narrow(self.support.indices, self.support.d)
-
-    @cached_property
-    def own(self) -> Floats:
-        """Scratch for one client's coordinates of x."""
-        return np.empty(self.support.r)
 
     @cached_property
     def predictions(self) -> PerRow:
@@ -86,3 +82,10 @@ def local_positions(lifted: sparse.csr_array, support: Support, rows: Integers) 
     """The position of every entry within its client's segment."""
     entries = np.diff(lifted.indptr[rows])
     return narrow(lifted.indices - np.repeat(support.indptr[:-1], entries), support.r)
+
+
+@numba.njit(cache=True, nogil=True)
+def gather(features: Integers, x: Model, out: Lifted) -> None:
+    """P x. A loop of its own: nothing waits for a load, so that many of them are under way at once."""
+    for p in range(len(features)):
+        out[p] = x[features[p]]

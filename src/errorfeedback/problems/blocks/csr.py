@@ -8,7 +8,7 @@ import numba
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, local_positions, position_bits
+from errorfeedback.problems.blocks.base import Blocks, gather, local_positions, position_bits
 from errorfeedback.sparsity.support import Support
 
 
@@ -28,8 +28,9 @@ class CSR(Blocks):
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> CSR:
         return cls(support, rows, lifted.data, local_positions(lifted, support, rows), lifted.indptr)
 
-    def forward(self, x: Model, z: PerRow) -> None:
-        _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, self.own, z)
+    def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
+        gather(self.features, x, work)
+        _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, work, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
@@ -50,16 +51,12 @@ def _forward(
     indptr: Integers,
     rows: Integers,
     segments: Integers,
-    features: Integers,
-    x: Model,
-    own: Floats,
+    mine: Lifted,
     z: PerRow,
 ) -> None:
     """Four running sums hide the latency of an addition; their order depends on the row alone."""
     for i in range(len(rows) - 1):
-        mine = features[segments[i] : segments[i + 1]]
-        for p in range(len(mine)):
-            own[p] = x[mine[p]]
+        own = mine[segments[i] : segments[i + 1]]
         for r in range(rows[i], rows[i + 1]):
             at, value = positions[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
             z0, z1, z2, z3 = 0.0, 0.0, 0.0, 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numba
 import numpy as np
@@ -41,7 +42,12 @@ class Dense(Blocks):
         data[np.repeat(row_start, np.diff(lifted.indptr)) + local_positions(lifted, support, rows)] = lifted.data
         return cls(support, rows, data, offsets)
 
-    def forward(self, x: Model, z: PerRow) -> None:
+    @cached_property
+    def own(self) -> Floats:
+        """Scratch for one client's coordinates of x: a block is long enough for them to wait in the nearest cache."""
+        return np.empty(self.support.r)
+
+    def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         _forward(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, self.own, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:

@@ -8,8 +8,8 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, local_positions, position_bits
+from errorfeedback.core import Integers, Lifted, Model, PerRow
+from errorfeedback.problems.blocks.base import Blocks, gather, local_positions, position_bits
 from errorfeedback.sparsity.support import Support
 
 
@@ -29,8 +29,9 @@ class Uniform(Blocks):
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Uniform:
         return cls(support, rows, float(lifted.data[0]), local_positions(lifted, support, rows), lifted.indptr)
 
-    def forward(self, x: Model, z: PerRow) -> None:
-        _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, self.own, z)
+    def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
+        gather(self.features, x, work)
+        _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, work, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
@@ -51,15 +52,11 @@ def _forward(
     indptr: Integers,
     rows: Integers,
     segments: Integers,
-    features: Integers,
-    x: Model,
-    own: Floats,
+    mine: Lifted,
     z: PerRow,
 ) -> None:
     for i in range(len(rows) - 1):
-        mine = features[segments[i] : segments[i + 1]]
-        for p in range(len(mine)):
-            own[p] = x[mine[p]]
+        own = mine[segments[i] : segments[i + 1]]
         for r in range(rows[i], rows[i + 1]):
             at = positions[indptr[r] : indptr[r + 1]]
             z0, z1, z2, z3 = 0.0, 0.0, 0.0, 0.0

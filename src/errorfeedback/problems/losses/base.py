@@ -26,6 +26,6 @@ class Loss(ABC):
     def gradients(self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted) -> None:
         """out = A_i' (weights * derivative / curvature) for every client, at z = A x."""
         z = blocks.predictions
-        blocks.forward(x, z)
+        blocks.forward(x, z, out)
         self.slopes(z, b, weights, z)
         blocks.backward(z, out)
