@@ -54,6 +54,9 @@ class Findings:
     figures: Sequence[Figure]
     claims: Sequence[Verdict]
     tables: Sequence[Table] = ()
+    """Shown when the reader opens them."""
+    open_tables: Sequence[Table] = ()
+    """Shown at once."""
     notes: Sequence[str] = ()
 
 

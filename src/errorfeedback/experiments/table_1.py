@@ -67,8 +67,9 @@ class Table1(Experiment):
             top1_diverges(curves),
             error_feedback_converges(curves),
         ]
-        tables = [complexity_table(facts), constants_table(list(facts.items()))] if facts else []
-        return Findings(figures, claims, tables)
+        if not facts:
+            return Findings(figures, claims)
+        return Findings(figures, claims, [constants_table(list(facts.items()))], [complexity_table(facts)])
 
 
 def _instances(options: Options) -> dict[str, Constants]:
