@@ -75,9 +75,7 @@ def test_theorem_1_is_reported_as_its_certificates_say(held: bool):
 
 
 def test_gd_ahead_depends_on_the_axis():
-    found = {
-        where: {GD: trace(GD, rate=0.2, bits=64 * 25), THEOREM: trace(THEOREM, rate=0.05, bits=70)} for where in SHARES
-    }
+    found = {where: {GD: trace(GD, rate=0.2, bits=64 * 25), THEOREM: trace(THEOREM, rate=0.05, bits=70)} for where in SHARES}
     assert figure_7.gd_is_ahead(found, THEOREM, "rounds", "").holds is True
     assert figure_7.gd_is_ahead(found, THEOREM, "bits", "").holds is False
 
@@ -95,7 +93,9 @@ def test_about_ten_times(gain: float, verdict: bool):
 
 
 @pytest.mark.parametrize(
-    ("rate", "finished", "verdict"), [(0.1, True, True), (0.005, True, False), (0.1, False, False)], ids=["faster", "slower", "left"]
+    ("rate", "finished", "verdict"),
+    [(0.1, True, True), (0.005, True, False), (0.1, False, False)],
+    ids=["faster", "slower", "left"],
 )
 def test_adaptive_is_ahead_only_if_faster_and_steady(rate: float, finished: bool, verdict: bool):
     curves = {classification.STANDARD: trace(rate=0.01), classification.ADAPTIVE: trace(rate=rate, finished=finished)}
