@@ -154,6 +154,27 @@ def perm_k(problem, seed):
     return compress
 
 
+def exact_on_common(problem, common, k):
+    """The features of S0 as they are, TopK of the others."""
+
+    def compress(u, i, t):
+        J = problem.clients[i].J
+        rest = sorted((j for j in J if j not in common), key=lambda j: (-abs(u[j]), j))
+        return keep(u, [j for j in J if j in common] + rest[: k if isinstance(k, int) else k[i]])
+
+    return compress
+
+
+def participating(compress, p, seed):
+    """Client i answers with probability p_i."""
+
+    def sometimes(u, i, t):
+        answers = next(draws(seed, t, -(2**40) - i)) < (p if isinstance(p, float) else p[i])
+        return compress(u, i, t) if answers else np.zeros_like(u)
+
+    return sometimes
+
+
 def identity(u, i, t):
     return u
 

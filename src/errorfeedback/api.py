@@ -7,7 +7,9 @@ from typing import Any
 
 from errorfeedback import compressors, methods, stepsizes
 from errorfeedback.compressors.base import Compressor
+from errorfeedback.compressors.exact_on_common import ExactOnCommon as ExactOnCommon
 from errorfeedback.compressors.identity import Identity as Identity
+from errorfeedback.compressors.participating import Participating as Participating
 from errorfeedback.compressors.perm_k import PermK as PermK
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.top_k import TopK as TopK
@@ -18,6 +20,8 @@ from errorfeedback.methods.dgd import DGD as DGD
 from errorfeedback.methods.ef14 import EF14 as EF14
 from errorfeedback.methods.ef21 import EF21 as EF21
 from errorfeedback.methods.marina import MARINA as MARINA
+from errorfeedback.planner.inspection import Inspection as Inspection
+from errorfeedback.planner.inspection import inspect as inspect
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
 from errorfeedback.problems.glm import least_squares as least_squares
 from errorfeedback.problems.glm import logistic as logistic
@@ -27,6 +31,7 @@ from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
 from errorfeedback.problems.synthetic import synthetic as synthetic
+from errorfeedback.records.network import Network as Network
 from errorfeedback.registry import members
 from errorfeedback.runtime.certificate import verify as verify
 from errorfeedback.runtime.local import Local as Local
@@ -34,15 +39,20 @@ from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
 from errorfeedback.stepsizes.base import StepSize
+from errorfeedback.stepsizes.best import Best as Best
 from errorfeedback.stepsizes.constant import Constant as Constant
+from errorfeedback.stepsizes.convex import Convex as Convex
 from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
+from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL
 from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
 from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
+from errorfeedback.stepsizes.spectral import Spectral as Spectral
 from errorfeedback.stepsizes.theory import Theory as Theory
 from errorfeedback.stepsizes.theory import analyse as analyse
 from errorfeedback.stepsizes.theory import xi as xi
+from errorfeedback.stepsizes.weighted import Weighted as Weighted
 
 FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = ((compressors, Compressor), (methods, Method), (stepsizes, StepSize))
 

@@ -19,6 +19,7 @@ LAYERS = [
     {"plots"},
     {"api"},
     {"engines"},
+    {"planner"},
     {"runtime"},
     {"records"},
     {"stepsizes"},

@@ -25,6 +25,8 @@ COMPRESS = {
     "RandK": lambda c, problem: reference.rand_k(problem, c.k, SEED, scaled=True),
     "ContractiveRandK": lambda c, problem: reference.rand_k(problem, c.k, SEED, scaled=False),
     "PermK": lambda c, problem: reference.perm_k(problem, SEED),
+    "ExactOnCommon": lambda c, problem: reference.exact_on_common(problem, c.common, c.k),
+    "Participating": lambda c, problem: reference.participating(compressor_of(c.compressor, problem), c.p, SEED),
     "Identity": lambda c, problem: reference.identity,
 }
 METHOD = {

@@ -62,7 +62,8 @@ def test_f_star_shifts_the_lyapunov_function(problem):
 def test_methods_without_gradient_estimates_have_no_G(problem):
     history = run(problem, ef.DGD(), ef.InverseL()).history
     assert np.isnan(history["G"]).all()
-    assert np.isnan(history["lyapunov"]).all()
+    assert np.array_equal(history["lyapunov"], history["f"])  # Psi = f - f* is what falls
+    assert np.isnan(run(problem, ef.DGD(), ef.Constant(0.01)).history["lyapunov"]).all()
 
 
 def test_zero_start_stands_still_in_the_first_round_and_sends_nothing_before(problem):

@@ -26,8 +26,8 @@ class Identity(Contractive, Unbiased):
     def independent(self) -> bool:
         return True
 
-    def density(self, support: Support) -> float:
-        return 1.0
+    def entries(self, support: Support) -> PerClient:
+        return support.sizes.astype(np.float64)
 
     def on(self, support: Support) -> Operator:
         return _Everything(support)

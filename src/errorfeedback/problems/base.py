@@ -30,6 +30,8 @@ class Curvature:
     diagonal: float
     quadratic: bool
     """The Hessians of the rows' part are constant, so that statements about H_i are exact."""
+    convex: bool
+    """Every f_i is convex (the rows' part always is)."""
 
 
 @dataclass(frozen=True, eq=False)

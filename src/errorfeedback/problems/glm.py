@@ -119,6 +119,7 @@ class GLM(Problem):
             rows=self.rows,
             diagonal=self.regularizer.curvature,
             quadratic=self.loss.quadratic,
+            convex=self.regularizer.convex,
         )
 
     def __str__(self) -> str:

@@ -16,6 +16,9 @@ class Regularizer(Protocol):
     @property
     def curvature(self) -> float: ...
 
+    @property
+    def convex(self) -> bool: ...
+
     def values(self, x: Lifted) -> Lifted:
         """phi(x_j) at every position."""
 
@@ -41,6 +44,10 @@ class NonconvexPenalty:
     def curvature(self) -> float:
         return 2.0 * self.lam
 
+    @property
+    def convex(self) -> bool:
+        return self.lam == 0
+
     def values(self, x: Lifted) -> Lifted:
         return self.lam * x**2 / (1.0 + x**2)
 
@@ -55,6 +62,10 @@ class NoPenalty:
     @property
     def curvature(self) -> float:
         return 0.0
+
+    @property
+    def convex(self) -> bool:
+        return True
 
     def values(self, x: Lifted) -> Lifted:
         return np.zeros_like(x)

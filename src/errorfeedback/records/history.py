@@ -31,7 +31,8 @@ class History(dict[str, Floats]):
     """Columns by name; row k describes (x^t, g^t) at t = round[k], before the step with gamma[k] is taken.
 
     round, f, grad_norm2 = ||grad f(x^t)||^2, gamma, G = (1/n) sum ||g_i - grad f_i||^2, c_t = n ||g - grad f||^2 / G,
-    lyapunov (Theorem 1's Psi); uplink_bits and downlink_bits: what all clients together sent and received so far;
+    lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what
+    all clients together sent and received so far;
     authors_bits: the uplink as the paper's plots count it; seconds: without metrics and compilation. Columns that a
     method has no meaning for, and metrics that were switched off, are NaN.
     """

@@ -17,10 +17,13 @@ from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.clock import Clock
 from errorfeedback.records.history import History
+from errorfeedback.runtime.certificate import Certificate, certify
 from errorfeedback.runtime.local import Engine, Local, Session
+from errorfeedback.runtime.sketch import estimate
 from errorfeedback.runtime.worker import Observation
 from errorfeedback.sparsity.support import add_at
 from errorfeedback.stepsizes.base import StepSize, Telemetry
+from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory, analyse
 
 
@@ -41,6 +44,8 @@ class Result:
     """Why the run ended."""
     f_star: float
     """The lower bound on f that the Lyapunov function uses."""
+    certificate: Certificate
+    """Whether the theorem behind the step size held along the run."""
 
 
 def solve(
@@ -82,9 +87,9 @@ def solve(
             x, stopped, t = server.run(session, problem.restrict(start).copy(), rounds, seed, every, metrics, watch)
     finally:
         session.close()
-    notes = (stepsize.note,) if stepsize.note else ()
-    history = History(server.rows, notes)
-    return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star)
+    history = History(server.rows, stepsize.notes(theory, method))
+    certificate = certify(history, method, type(stepsize).__name__, server.proof, every)
+    return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
 
 
 def _checked_start(problem: Problem, x0: Model) -> Model:
@@ -102,9 +107,10 @@ class _Server:
     def __init__(self, problem: Problem, method: Method, stepsize: StepSize, theory: Theory, f_star: float) -> None:
         self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
         self.f_star = f_star
+        self.proof: Proof | None = None
         self.total, self.step = np.empty(problem.d), np.empty(problem.d)  # scratch: no round allocates vectors of R^d
         self.uplink = self.downlink = self.authors = 0
-        self.telemetry_bits = VALUE_BITS * self.support.n if stepsize.telemetry else 0
+        self.telemetry_bits = VALUE_BITS * self.support.n * stepsize.asks.numbers
         self.broadcast_bits = VALUE_BITS * self.support.size  # a client gets its own coordinates of x
         self.rows: list[dict[str, float]] = []
 
@@ -119,6 +125,7 @@ class _Server:
         watch: Callable[[dict[str, float]], None] | None,
     ) -> tuple[Model, str, int]:
         rule = self.stepsize.start(self.theory, self.method)
+        self.proof = self.stepsize.proof(self.theory, self.method)
         clock = Clock()
         state = None
         for t in range(rounds + 1):
@@ -129,7 +136,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx))
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, x, direction) if self.stepsize.telemetry else None
+            telemetry = self._telemetry(session, x, direction, ctx)
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             if t % every == 0 or t == rounds:
                 seconds = clock.seconds
@@ -146,22 +153,31 @@ class _Server:
 
     def _receive(self, messages: list[Message], first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
-        up, total = self.telemetry_bits, self.total
+        up, down, total = self.telemetry_bits, self.broadcast_bits, self.total
         total.fill(0.0)
         for message in messages:
             up += message.bits
+            down -= VALUE_BITS * message.absent
             self.authors += 0 if first else message.authors_bits
             add_at(total, message.features, message.values)
         self.uplink += up
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
-            self.downlink += self.broadcast_bits
+            self.downlink += down
         total /= self.support.n
         return total
 
-    def _telemetry(self, session: Session, x: Model, g: Model) -> Telemetry:
-        seen = session.observe(x)
-        assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
-        return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
+    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry | None:
+        """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
+        ask = self.stepsize.asks
+        if ask.full_gradient:
+            seen = session.observe(x)
+            assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
+            return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
+        if not ask.numbers:
+            return None
+        told = session.telemetry(ask, x, ctx)
+        error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
+        return Telemetry(told[:, 0] if ask.G else None, error2)
 
     def _error2(self, seen: Observation, g: Model) -> float:
         return float(np.sum((g - self.support.scatter(seen.grads) / self.support.n) ** 2))
@@ -187,11 +203,12 @@ class _Server:
         f = float(np.mean(session.values(x)))
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": float(gradient @ gradient)}
+        G_i = np.zeros(self.support.n) if seen.error is None else self.support.norms2(seen.error)
+        G = float(np.mean(G_i))
         if seen.error is not None:
-            G = float(np.mean(self.support.norms2(seen.error)))
-            found |= {
-                "G": G,
-                "c_t": self.support.n * self._error2(seen, direction) / G if G > 0 else 0.0,
-                "lyapunov": self.theory.lyapunov(f, G, gamma, self.f_star),
-            }
+            found |= {"G": G, "c_t": self.support.n * self._error2(seen, direction) / G if G > 0 else 0.0}
+        if self.proof is not None:
+            found["lyapunov"] = self.proof.lyapunov(f, G_i, self.f_star)
+        elif seen.error is not None:
+            found["lyapunov"] = self.theory.lyapunov(f, G, gamma, self.f_star)
         return found

@@ -14,6 +14,8 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.sketch import sketches
+from errorfeedback.stepsizes.base import Ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,15 @@ class Worker:
         self.problem.gradients(x, self.grads)
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return message
+
+    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
+        """(n, ask.numbers): G_i where asked for, then the sketch of g_i - grad f_i(x)."""
+        support, error = self.problem.support, self.observe(x).error
+        assert error is not None, "rules with telemetry are for methods with gradient estimates"
+        told = [support.norms2(error)[:, None]] * ask.G
+        if ask.sketch:
+            told.append(sketches(error, support, ask.sketch, ctx))
+        return np.hstack(told)
 
     def observe(self, x: Model) -> Observation:
         """The gradients at x and how far the clients' estimates are from them."""

@@ -43,7 +43,7 @@ class Smoothness:
     def L_i(self) -> PerClient:
         """Smoothness of every f_i (Assumption 2)."""
         k = self.curvature
-        return _client_norms(k, self.support) + k.diagonal
+        return client_norms(k, self.support) + k.diagonal
 
     @property
     def L_max(self) -> float:
@@ -57,6 +57,11 @@ class Smoothness:
     def L_plus(self) -> float:
         """Average smoothness (Assumption 4)."""
         return self._L_plus[0]
+
+    @property
+    def convex(self) -> bool:
+        """Whether every f_i is convex."""
+        return self.curvature.convex
 
     @property
     def L_plus_exact(self) -> bool:
@@ -137,12 +142,12 @@ def _smoothness(problem: Problem) -> Smoothness:
     return Smoothness(problem.curvature(), problem.support)
 
 
-def _client_norms(k: Curvature, support: Support) -> PerClient:
+def client_norms(k: Curvature, support: Support) -> PerClient:
     """||A_i' diag(w) A_i|| of every client, from the smaller of its two Gram matrices."""
     m = np.diff(k.rows)
     side = np.minimum(m, support.sizes)
-    norms = np.empty(support.n)
-    for s in np.unique(side):
+    norms = np.zeros(support.n)
+    for s in np.unique(side[side > 0]):
         clients = np.flatnonzero(side == s)
         batch = max(1, 2**24 // int(s) ** 2)
         for part in np.array_split(clients, -(-len(clients) // batch)):

@@ -8,17 +8,34 @@ from typing import Any, ClassVar
 
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
+from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a rule wants from every client in every round, beyond the message. What crosses the wire is counted."""
+
+    G: bool = False
+    """||g_i - grad f_i(x)||^2: one number."""
+    sketch: int = 0
+    """That many signed sums of g_i - grad f_i(x)."""
+    full_gradient: bool = False
+    """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
+
+    @property
+    def numbers(self) -> int:
+        """Numbers up per client and round."""
+        return self.G + self.sketch
 
 
 @dataclass(frozen=True, eq=False)
 class Telemetry:
-    """What the clients told beyond their messages in this round."""
+    """The answer in this round; what was not asked for is None."""
 
-    G_i: PerClient
-    """||g_i - grad f_i(x)||^2, one number per client, on the wire."""
-    error2: float
-    """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
+    G_i: PerClient | None
+    error2: float | None
+    """||g - grad f(x)||^2: from the sketch where one was asked for, else the simulation's own."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +44,19 @@ class StepSize(ABC):
 
     methods: ClassVar[tuple[type[Method], ...]] = ()
     """The methods for which the rule has a theorem (or, for heuristics, a meaning)."""
-    telemetry: ClassVar[bool] = False
-    """Whether the rule asks for telemetry every round."""
-    note: ClassVar[str] = ""
-    """What a reader of the history must know about this rule."""
+
+    @property
+    def asks(self) -> Ask:
+        """The telemetry that the rule needs in every round."""
+        return Ask()
+
+    def notes(self, theory: Theory, method: Method) -> tuple[str, ...]:
+        """What a reader of the history must know about this rule."""
+        return ()
+
+    def proof(self, theory: Theory, method: Method) -> Proof | None:
+        """The Lyapunov function of the rule's theorem, where it has one."""
+        return None
 
     def check(self, method: Method) -> None:
         """Raise where the rule says nothing about the method."""

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from errorfeedback.compressors.base import Sparsifier
+from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.base import Fixed
+from errorfeedback.stepsizes.proved import Proved
 from errorfeedback.stepsizes.theory import Theory, xi
 
 
@@ -26,7 +29,7 @@ ALPHAS: dict[str, Callable[[Theory], float]] = {"K/d": published_alpha, "K/|J_i|
 
 
 @dataclass(frozen=True)
-class EF21Standard(Fixed):
+class EF21Standard(Proved):
     """1/(L + L_tilde xi(alpha)), alpha = K/d as published, or the contraction K/|J_i| that Lemma 3 allows."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
@@ -38,3 +41,6 @@ class EF21Standard(Fixed):
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         return 1.0 / (theory.L + theory.L_tilde * xi(ALPHAS[self.alpha](theory)))
+
+    def weights(self, theory: Theory) -> PerClient:
+        return np.full(theory.n, 1 / (theory.n * (1 - np.sqrt(1 - ALPHAS[self.alpha](theory)))))  # q_i = 1/n

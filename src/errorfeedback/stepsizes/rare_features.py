@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
+import numpy as np
+
+from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.ef21_standard import ALPHAS
+from errorfeedback.stepsizes.proved import Proved
 from errorfeedback.stepsizes.theory import Theory, xi
 
 
 @dataclass(frozen=True)
-class RareFeatures(Fixed):
+class RareFeatures(Proved):
     """Theorem 1, with its own alpha = min_i K_i/|J_i|; "K/d" is what the authors' code used (a smaller step)."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
@@ -26,3 +29,6 @@ class RareFeatures(Fixed):
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         return 1.0 / (theory.L + theory.L_plus * sqrt(theory.c / theory.n) * xi(ALPHAS[self.alpha](theory)))
+
+    def weights(self, theory: Theory) -> PerClient:
+        return np.full(theory.n, theory.c / (theory.n**2 * (1 - sqrt(1 - ALPHAS[self.alpha](theory)))))  # q_i = c/n^2

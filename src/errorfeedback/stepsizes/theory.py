@@ -6,17 +6,23 @@ the Lyapunov function and the bound of Theorem 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Compressor, Contractive, Unbiased
 from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Integers, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.constants import Smoothness, smoothness
+from errorfeedback.smoothness.spectral import L_plus_spectral, over_features, rows_L_i_of
 from errorfeedback.sparsity.support import Support
+
+T = TypeVar("T")
 
 
 def xi(alpha: float) -> float:
@@ -34,6 +40,13 @@ class Theory:
 
     problem: Problem
     compressor: Compressor
+    _memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def memo(self, key: Hashable, make: Callable[[Theory], T]) -> T:
+        """make(self), computed once per key."""
+        if key not in self._memo:
+            self._memo[key] = make(self)
+        return self._memo[key]
 
     @property
     def support(self) -> Support:
@@ -104,9 +117,13 @@ class Theory:
     @cached_property
     def alpha_i(self) -> PerClient:
         """The contraction on R^{|J_i|} (Lemma 3)."""
+        return self._contractive.alpha(self.support)
+
+    @property
+    def _contractive(self) -> Contractive:
         if not isinstance(self.compressor, Contractive):
             raise ValueError(f"{self.compressor} is not contractive and has no alpha; RandK has .contractive()")
-        return self.compressor.alpha(self.support)
+        return self.compressor
 
     @property
     def alpha(self) -> float:
@@ -115,6 +132,40 @@ class Theory:
     @property
     def theta(self) -> float:
         return float(1 - np.sqrt(1 - self.alpha))
+
+    @cached_property
+    def theta_i(self) -> PerClient:
+        """1 - sqrt(1 - alpha_i): every client's own contraction (Lemma 10 per client)."""
+        return 1 - np.sqrt(1 - self.alpha_i)
+
+    @cached_property
+    def xi_i(self) -> PerClient:
+        """xi(alpha_i)."""
+        return np.asarray((np.sqrt(1 - self.alpha_i) + 1 - self.alpha_i) / self.alpha_i)
+
+    @cached_property
+    def rare(self) -> NDArray[np.bool_]:
+        """(d,): the features that carry an error from round 1 on, namely all that are not sent exactly."""
+        return ~self._contractive.exact(self.support)
+
+    @cached_property
+    def rows_L_i(self) -> PerClient:
+        """The smoothness of the rows' part of f_i in the rare features, ||P H_i P||."""
+        return rows_L_i_of(self.problem, self.rare)
+
+    def over_rare(self, weights: PerClient) -> float:
+        """max over rare features j of sum_{i in I_j} w_i."""
+        return over_features(self.smoothness, weights, self.rare)
+
+    @property
+    def convex(self) -> bool:
+        """Whether every f_i is convex."""
+        return self.smoothness.convex
+
+    @property
+    def L_plus_spectral(self) -> float:
+        """The smallest bound on L_plus that we have."""
+        return L_plus_spectral(self.problem)[0]
 
     @property
     def beta(self) -> float:
@@ -151,8 +202,8 @@ class Theory:
 
     @property
     def beats_dgd(self) -> bool:
-        """Condition (ii) of Table 1: sqrt(c/n) L_plus <= L."""
-        return bool(np.sqrt(self.c / self.n) * self.L_plus <= self.L)
+        """Condition (ii) of Table 1: sqrt(c/n) L_plus <= L, up to the 1e-9 to which both are known (c = 1 is equality)."""
+        return bool(np.sqrt(self.c / self.n) * self.L_plus <= self.L * (1 + 1e-9))
 
     def lyapunov(self, f: float, G: float, gamma: float, f_star: float = 0.0) -> float:
         """Psi = f(x) - f* + (gamma c / (2 theta n)) G (equation 21)."""

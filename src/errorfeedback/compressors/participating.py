@@ -1,0 +1,104 @@
+"""Partial participation (ours): client i answers with probability p_i and otherwise sends nothing.
+
+    E||C(u) - u||^2 = p_i E||C_i(u) - u||^2 + (1 - p_i) ||u||^2 <= (1 - p_i alpha_i) ||u||^2,
+
+so alpha_i becomes p_i alpha_i, and every theorem about EF21 holds in expectation. The server divides by n, never by the
+number of answers. Who answers is keyed by (seed, round, client): all engines agree on it. A client that does not answer
+needs no x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from errorfeedback.compressors.base import Contractive, Message, Operator
+from errorfeedback.compressors.top_k import TopK
+from errorfeedback.core import Floats, Lifted, PerClient, Round
+from errorfeedback.keyed import uniform
+from errorfeedback.sparsity.support import Support
+
+ANSWERS = -(2**40)
+"""Client i's coin is the stream ANSWERS - i: apart from the streams that compressors draw from."""
+
+
+@dataclass(frozen=True)
+class Participating(Contractive):
+    """A contractive compressor for clients that answer now and then; p: one probability, or one per client.
+
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> Participating(TopK(1), p=0.5).alpha(full_support(2, 5))
+    array([0.1, 0.1])
+    """
+
+    compressor: Contractive
+    p: float | Sequence[float]
+    deterministic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compressor, Contractive):
+            raise ValueError(f"Participating needs a contractive compressor, and {self.compressor} is not")
+        p = np.asarray(self.p, dtype=np.float64)
+        if p.ndim > 1 or not p.size or not ((p > 0) & (p <= 1)).all():
+            raise ValueError(f"p = {self.p}; every probability must be in (0, 1]")
+        object.__setattr__(self, "p", tuple(p.tolist()) if p.ndim else float(p))
+
+    def check(self, support: Support) -> None:
+        self.compressor.check(support)
+        if isinstance(self.p, tuple) and len(self.p) != support.n_total:
+            raise ValueError(f"p has {len(self.p)} entries, but there are {support.n_total} clients; give one per client")
+
+    def probabilities(self, support: Support) -> PerClient:
+        """p_i of the shard's clients."""
+        p = np.broadcast_to(np.asarray(self.p), (support.n_total,))
+        return p[support.first : support.first + support.n]
+
+    def alpha(self, support: Support) -> PerClient:
+        return self.probabilities(support) * self.compressor.alpha(support)
+
+    def entries(self, support: Support) -> PerClient:
+        return self.probabilities(support) * self.compressor.entries(support)
+
+    def index_bits(self, support: Support) -> PerClient:
+        return self.probabilities(support) * self.compressor.index_bits(support)
+
+    def on(self, support: Support) -> Operator:
+        return _Answers(
+            support, self.compressor.on(support), self.probabilities(support), self.compressor.index_bits(support)
+        )
+
+    @classmethod
+    def examples(cls) -> Sequence[Participating]:
+        return [cls(TopK(1), 0.5)]
+
+
+class _Answers(Operator):
+    def __init__(self, support: Support, inner: Operator, p: PerClient, index_bits: PerClient) -> None:
+        super().__init__(support)
+        self.inner, self.p, self.index_bits = inner, np.ascontiguousarray(p), index_bits
+        self.answers = np.empty(support.n, dtype=bool)
+
+    def __call__(self, u: Lifted, ctx: Round) -> Message:
+        support = self.support
+        _toss(ctx.seed, ctx.t, support.first, self.p, self.answers)
+        message = self.inner(u, ctx)
+        positions = np.arange(support.size) if message.positions is None else message.positions
+        kept = self.answers[np.searchsorted(support.indptr, positions, side="right") - 1]
+        return Message(
+            support,
+            positions[kept],
+            message.values[kept],
+            int(self.index_bits[self.answers].sum()),
+            absent=int(support.sizes[~self.answers].sum()),
+        )
+
+
+@numba.njit(cache=True)
+def _toss(seed: int, t: int, first: int, p: Floats, answers: NDArray[np.bool_]) -> None:
+    for i in range(len(p)):
+        answers[i] = uniform(seed, t, ANSWERS - first - i) < p[i]

@@ -1,0 +1,135 @@
+"""What the theorems promise: rounds and bits until (1/T) sum ||grad f||^2 <= epsilon, from x^0 = 0.
+
+    EF21 with a proved rule    T = first + 2 Psi^first/(gamma epsilon)    (stepsizes.proved)
+    DGD                        T = 2 (f(x^0) - f*)/(gamma epsilon)
+    MARINA, in expectation     T = 2 (f(x^0) - f*)/(gamma epsilon)        (Gorbunov et al. 2021; Szlendak et al. 2022)
+Psi^1 of the zero start is bounded by f - f* + (gamma/2) sum_i w_i (1 - alpha_i) ||P grad f_i(x^0)||^2: x does not move in
+round 0, and the first message contracts the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from errorfeedback.core import VALUE_BITS, Lifted
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.dgd import DGD
+from errorfeedback.methods.ef21 import EF21
+from errorfeedback.methods.marina import MARINA
+from errorfeedback.problems.base import Problem
+from errorfeedback.records.network import Network
+from errorfeedback.stepsizes.base import Fixed
+from errorfeedback.stepsizes.proof import Proof
+from errorfeedback.stepsizes.theory import Theory
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """x^0 = 0 and the goal."""
+
+    gap: float
+    """f(x^0) - f*, with the known lower bound in place of f*."""
+    grads: Lifted
+    epsilon: float
+    """The goal for ||grad f||^2."""
+    relative: float
+    """The goal as a share of ||grad f(x^0)||^2."""
+
+
+def origin(problem: Problem, relative: float) -> Origin:
+    """Where every plan starts."""
+    if not 0 < relative < 1:
+        raise ValueError(f"epsilon = {relative}; it is the share of ||grad f(x^0)||^2 to reach, between 0 and 1")
+    x = np.zeros(problem.d)
+    grads = problem.gradients(x)
+    gradient = problem.support.scatter(grads) / problem.n
+    return Origin(problem.value(x) - problem.lower_bound, grads, relative * float(gradient @ gradient), relative)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method with a step size, and what its theorem says it costs to reach epsilon."""
+
+    method: str
+    rule: str
+    k: int | None
+    exact_features: int
+    """|S0|: features sent exactly."""
+    gamma: float
+    rounds: int
+    bits: float
+    """Up, per client (the mean over clients)."""
+    bits_per_round: float
+    memory_bytes: int
+    """The largest client's memory between rounds."""
+    seconds: float | None
+    """On the network, where one was given."""
+    in_expectation: bool
+    error_feedback: bool
+
+    def json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Option:
+    """A method to be planned, as the table calls it."""
+
+    name: str
+    method: Method
+    k: int | None = None
+
+
+def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, network: Network | None = None) -> Plan:
+    """The promise of one rule for one method."""
+    method = option.method.bind(theory.support)
+    gamma = rule.gamma(theory, method)
+    rounds = _rounds(theory, method, rule, gamma, start)
+    first, per_round, busiest = _traffic(theory, method)
+    return Plan(
+        method=option.name,
+        rule=type(rule).__name__,
+        k=option.k,
+        exact_features=int((~theory.rare).sum()) if isinstance(method, EF21) else 0,
+        gamma=gamma,
+        rounds=rounds,
+        bits=first + rounds * per_round,
+        bits_per_round=per_round,
+        memory_bytes=0 if isinstance(method, DGD) else 8 * theory.r,
+        seconds=None if network is None else rounds * network.seconds(busiest, VALUE_BITS * theory.r),
+        in_expectation=isinstance(method, MARINA),
+        error_feedback=isinstance(method, EF21),
+    )
+
+
+def _rounds(theory: Theory, method: Method, rule: Fixed, gamma: float, start: Origin) -> int:
+    proof = rule.proof(theory, method)
+    if proof is None or not isinstance(method, EF21):
+        return ceil(2 * start.gap / (gamma * start.epsilon))
+    return proof.first + ceil(2 * (start.gap + gamma / 2 * _error(theory, method, proof, start)) / (gamma * start.epsilon))
+
+
+def _error(theory: Theory, method: EF21, proof: Proof, start: Origin) -> float:
+    """A bound on sum_i w_i G_i in the round from which on Psi falls."""
+    if method.start == "gradient":
+        return 0.0
+    if proof.first == 0:
+        return float(proof.weights @ theory.support.norms2(start.grads))
+    carried = theory.support.norms2(start.grads * theory.rare[theory.support.indices])
+    return float(proof.weights @ ((1 - theory.alpha_i) * carried))
+
+
+def _traffic(theory: Theory, method: Method) -> tuple[float, float, float]:
+    """Bits of the first upload and of a round (means over clients), and of a round of the busiest client."""
+    full = VALUE_BITS * theory.sizes
+    message = method.compressor.bits(theory.support)
+    if isinstance(method, MARINA):
+        assert method.p is not None, "bind() fills p in"
+        mixed = method.p * full + (1 - method.p) * message
+        return float(full.mean()), float(mixed.mean()), float(mixed.max())
+    first = float(full.mean()) if isinstance(method, EF21) and method.start == "gradient" else 0.0
+    return first, float(message.mean()), float(message.max())

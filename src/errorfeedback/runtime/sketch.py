@@ -1,0 +1,53 @@
+"""A linear sketch of the clients' errors: signed sums whose signs are keyed by (seed, round, feature).
+
+Every client of a round uses the same signs, so the sum of the sketches is the sketch of the sum; see `Adaptive`.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from errorfeedback.core import Floats, Integers, Lifted, Round
+from errorfeedback.keyed import GOLDEN, mix, stream
+from errorfeedback.sparsity.support import Support
+
+SIGNS = -(2**41)
+"""Feature j's signs come from the stream SIGNS - j: apart from all other streams."""
+WORD = 64
+"""Signs per draw."""
+
+
+def sketches(error: Lifted, support: Support, size: int, ctx: Round) -> Floats:
+    """(n, size): y_i = S u_i of every client of the shard."""
+    signs = np.empty((support.d, size))
+    out = np.zeros((support.n, size))
+    _draw(ctx.seed, ctx.t, signs)
+    _project(error, support.indptr, support.indices, signs, out)
+    return out
+
+
+def estimate(total: Floats, n: int) -> float:
+    """||(1/n) sum_i u_i||^2 from the sum of all sketches."""
+    return float(total @ total) / (n**2 * len(total))
+
+
+@numba.njit(cache=True)
+def _draw(seed: int, t: int, signs: Floats) -> None:
+    for j in range(len(signs)):
+        state = stream(seed, t, SIGNS - j)
+        word = np.uint64(0)
+        for k in range(signs.shape[1]):
+            if k % WORD == 0:
+                state += GOLDEN
+                word = mix(state)
+            signs[j, k] = 1.0 if word & np.uint64(1) else -1.0
+            word >>= np.uint64(1)
+
+
+@numba.njit(cache=True)
+def _project(u: Lifted, indptr: Integers, indices: Integers, signs: Floats, out: Floats) -> None:
+    for i in range(len(indptr) - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            for k in range(out.shape[1]):
+                out[i, k] += u[p] * signs[indices[p], k]

@@ -1,0 +1,38 @@
+"""The convex rule (ours; all f_i convex): M^2 = (L/n) max_j sum_{i in I_j} L_i xi(alpha_i)^2.
+
+Co-coercivity: ||grad f_i(x+) - grad f_i(x)||^2 <= L_i <grad f_i(x+) - grad f_i(x), x+ - x>. Choose s_i = L_i xi_i^2; then
+sum q_i xi_i^2 ||...||^2 <= (B/n^2) sum_i <grad f_i(x+) - grad f_i(x), x+ - x> = (B/n) <grad f(x+) - grad f(x), x+ - x>
+<= (B/n) L ||x+ - x||^2. The maximum B is over the features that are not sent exactly, and L_i is the smoothness of f_i in
+those alone: co-coercivity holds blockwise, ||P(grad f_i(x+) - grad f_i(x))||^2 <= L_i(P) <grad f_i(x+) - grad f_i(x),
+x+ - x>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.core import PerClient
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.ef21 import EF21
+from errorfeedback.stepsizes.proved import Sharper
+from errorfeedback.stepsizes.theory import Theory
+
+
+@dataclass(frozen=True)
+class Convex(Sharper):
+    """For convex f_i: M grows like sqrt(L), and not like the L_i themselves."""
+
+    methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
+
+    def missing(self, theory: Theory) -> str:
+        return "" if theory.convex else "some f_i is not convex (the penalty is not)"
+
+    def shares(self, theory: Theory) -> PerClient:
+        return np.asarray(theory.rows_L_i * theory.xi_i**2)
+
+    def M(self, theory: Theory) -> float:
+        return sqrt(theory.L / theory.n * theory.over_rare(self.shares(theory)))

@@ -1,0 +1,99 @@
+"""L_plus and its weighted forms: above every gradient difference, below Lemma 2."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from theory_problems import KINDS, random_problem
+
+import errorfeedback as ef
+from errorfeedback.core import Floats
+from errorfeedback.problems.base import Problem
+from errorfeedback.smoothness.constants import smoothness
+from errorfeedback.smoothness.spectral import L_plus_spectral, rows_L_i, weighted_gradient_change
+
+SHARINGS = ("none", "some", "all")
+
+
+def changes(problem: Problem, v: Floats, rare: Floats, seed: int) -> float:
+    """The largest sqrt(sum_i v_i ||P(grad f_i(y) - grad f_i(x))||^2)/||y - x|| that random pairs and power steps find."""
+    rng = np.random.default_rng(seed)
+    keep = rare[problem.support.indices]
+    best = 0.0
+    for _ in range(40):
+        x, step = rng.normal(size=problem.d) * 10.0 ** rng.uniform(-6, 0), rng.normal(size=problem.d)
+        for _ in range(8):
+            step *= 10.0 ** rng.uniform(-6, 0) / np.linalg.norm(step)
+            moved = keep * (problem.gradients(x + step) - problem.gradients(x))
+            best = max(best, float(np.sqrt(v @ problem.support.norms2(moved))) / float(np.linalg.norm(step)))
+            step = problem.support.scatter(np.repeat(v, problem.support.sizes) * moved)
+            if not np.linalg.norm(step):
+                break
+    return best
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_weighted_change_is_an_upper_bound(kind: str, sharing: str) -> None:
+    for seed in range(3):
+        problem = random_problem(kind, seed, sharing)
+        rng = np.random.default_rng(seed)
+        v = rng.uniform(0, 1, problem.n)
+        for rare in (np.ones(problem.d, dtype=bool), rng.random(problem.d) < 0.6):
+            s = smoothness(problem)
+            bound, _ = weighted_gradient_change(s, v, rare, rows_L_i(s, rare))
+            found = changes(problem, v, rare, seed)
+            assert found <= bound * (1 + 1e-9)
+            if kind == "least squares" and rare.all():
+                assert found >= 0.9 * bound  # exact there: a bound that is 20 times too small could not pass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_spectral_L_plus_is_between_the_truth_and_lemma_2(kind: str, sharing: str) -> None:
+    for seed in range(3):
+        problem = random_problem(kind, seed, sharing)
+        value, how = L_plus_spectral(problem)
+        everything = np.ones(problem.d, dtype=bool)
+        truth = changes(problem, np.full(problem.n, 1 / problem.n), everything, seed)
+        assert truth <= value * (1 + 1e-9)
+        assert value <= smoothness(problem).lemma_2 * (1 + 1e-9)
+        assert "exact" in how or "bound" in how
+
+
+def test_rows_L_i_is_the_norm_of_the_rare_block() -> None:
+    problem = random_problem("logistic", 3)
+    rare = np.arange(problem.d) % 2 == 0
+    norms = rows_L_i(smoothness(problem), rare)
+    k = problem.curvature()
+    for i in range(problem.n):
+        rows = k.A[k.rows[i] : k.rows[i + 1]].toarray() * rare
+        hessian = rows.T @ (k.weights[k.rows[i] : k.rows[i + 1], None] * rows)
+        assert norms[i] == pytest.approx(np.linalg.norm(hessian, 2), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["least squares", "logistic"])
+def test_blockwise_co_coercivity(kind: str) -> None:
+    """||P D_i||^2 <= L_i(P) <D_i, y - x>, and not with L_i(P)/20."""
+    factor = []
+    for seed in range(4):
+        problem = random_problem(kind, seed)
+        rng = np.random.default_rng(seed)
+        rare = rng.random(problem.d) < 0.6
+        L = rows_L_i(smoothness(problem), rare)
+        support = problem.support
+        for _ in range(50):
+            x, y = rng.normal(size=(2, problem.d))
+            y = x + (y - x) * 10.0 ** rng.uniform(-4, 0)
+            D = problem.gradients(y) - problem.gradients(x)
+            left = support.norms2(D * rare[support.indices])
+            right = L * support.sums(D * support.gather(y - x))
+            assert (left <= right * (1 + 1e-6) + 1e-14).all()
+            factor.append((left / np.maximum(right, 1e-300)).max())
+    assert max(factor) > 1 / 20
+
+
+def test_spectral_is_sharper_on_real_structure() -> None:
+    """Clients with different directions: the norm of the sum is below the sum of the norms."""
+    problem = ef.logistic(np.array([[1.0, 1.0], [1.0, -1.0]]), [0, 1], clients=[0, 1])
+    assert L_plus_spectral(problem)[0] < 0.8 * smoothness(problem).lemma_2
