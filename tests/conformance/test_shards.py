@@ -21,10 +21,10 @@ PROBLEMS = {
 }
 
 
-def run(problem, method, shards, stepsize=None):
+def run(problem, method, shards, stepsize=None, engine=ef.Local):
     stepsize = ef.Constant(0.01) if stepsize is None else stepsize
     x0 = np.random.default_rng(1).standard_normal(problem.width)
-    return ef.solve(problem, method, stepsize, rounds=60, x0=x0, seed=3, every=7, engine=ef.Local(shards=shards))
+    return ef.solve(problem, method, stepsize, rounds=60, x0=x0, seed=3, every=7, engine=engine(shards))
 
 
 def assert_same_bits(a, b):
@@ -40,6 +40,8 @@ def test_iterates_are_bit_identical_for_any_number_of_shards(method, name):
     whole = run(problem, method, 1)
     for shards in (2, 3, 7):
         assert_same_bits(whole, run(problem, method, shards))
+    for threads in (1, 2, 3):
+        assert_same_bits(whole, run(problem, method, threads, engine=ef.Threads))
 
 
 def test_adaptive_steps_are_bit_identical_too():
@@ -85,3 +87,30 @@ def test_a_new_file_in_methods_joins_by_itself(tmp_path):
     )
     assert "signed.SignedDescent" in done.stdout
     assert int(done.stdout.split()[-1]) > 3
+
+
+@pytest.mark.parametrize("c", [1, 3, 20])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "one-hot"])
+def test_every_layout_is_bit_identical_for_any_number_of_shards(loss, c):
+    """Blocks of uneven sizes: strips, remainders and running sums must not see where a shard begins."""
+    rng = np.random.default_rng(c)
+    A = rng.standard_normal((200, 70)) * (rng.random((200, 70)) < c / 20)
+    A[np.arange(200), rng.integers(0, 70, 200)] = 1.0
+    clients, y = rng.integers(0, 23, 200), rng.integers(0, 2, 200)
+    make = {
+        "squared": lambda: ef.least_squares(A, y, clients),
+        "logistic": lambda: ef.logistic(A, y, clients),
+        "one-hot": lambda: ef.logistic(A != 0, y, clients),
+    }[loss]
+    a, *others = (run(make(), ef.EF21(ef.TopK(2)), shards) for shards in (1, 2, 5, 23))
+    for b in others:
+        assert_same_bits(a, b)
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    problem = PROBLEMS["sparse logistic"]()
+    session = ef.Threads(2).open(problem, ef.DGD())
+    with pytest.raises(ValueError, match="x has shape"):
+        session.round(np.zeros(3), ef.core.Round(1, 0))
+    assert len(session.values(np.zeros(problem.d))) == 7
+    session.close()

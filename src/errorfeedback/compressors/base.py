@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
-from errorfeedback.sparsity.support import Support
+from errorfeedback.sparsity.support import Support, add_at
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Message:
     """What the clients of a shard send in a round: values at positions of the lifted space, in client order.
 
@@ -39,14 +39,22 @@ class Message:
     @property
     def features(self) -> Integers:
         """The feature of each value."""
-        return self.support.indices if self.positions is None else self.support.indices[self.positions]
+        return self.support.indices if self.positions is None else self.support.indices.take(self.positions)
 
     def add_to(self, u: Lifted) -> Lifted:
         """u + message, in place."""
         if self.positions is None:
             u += self.values
         else:
-            u[self.positions] += self.values
+            add_at(u, self.positions, self.values)
+        return u
+
+    def take_from(self, u: Lifted) -> Lifted:
+        """u - message, in place."""
+        if self.positions is None:
+            u -= self.values
+        else:
+            u[self.positions] -= self.values
         return u
 
     def lifted(self) -> Lifted:
@@ -56,7 +64,7 @@ class Message:
 
 def everything(u: Lifted, support: Support) -> Message:
     """The uncompressed message: a client sends its |J_i| values; no index is needed."""
-    return Message(support, None, u, VALUE_BITS * support.size, AUTHORS_VALUE_BITS * support.n * support.d)
+    return Message(support, None, u.copy(), VALUE_BITS * support.size, AUTHORS_VALUE_BITS * support.n * support.d)
 
 
 def nothing(support: Support) -> Message:

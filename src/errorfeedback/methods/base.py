@@ -38,19 +38,20 @@ class Method(ABC):
 
     @abstractmethod
     def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
-        """Round 0 on the clients: the first upload and the clients' memory."""
+        """Round 0 on the clients: the first upload and the clients' memory. `grads` is scratch: it may be overwritten."""
 
     @abstractmethod
     def client(self, state: Any, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
-        """A later round on the clients."""
+        """A later round on the clients; `state` may be updated in place, `grads` may be overwritten."""
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Any]:
-        """Round 0 on the server: direction and memory from the mean of the first upload."""
-        return mean, mean
+        """Round 0 on the server: direction and memory from the mean of the first upload (`mean` is scratch: copy it)."""
+        g = mean.copy()
+        return g, g
 
     @abstractmethod
     def server(self, state: Any, mean: Model, ctx: Round) -> tuple[Model, Any]:
-        """A later round on the server: direction and memory."""
+        """A later round on the server: direction and memory, which may be updated in place."""
 
     def error(self, state: Any, grads: Lifted) -> Lifted | None:
         """g_i - grad f_i(x), for methods whose clients keep gradient estimates g_i (equation 12), else None."""

@@ -28,9 +28,9 @@ class EF14(Method):
         return self.client(np.zeros_like(grads), grads, compress, ctx)
 
     def client(self, e: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        u = e + grads
-        v = compress(u, ctx)
-        return v, u - v.lifted()
+        e += grads
+        v = compress(e, ctx)
+        return v, v.take_from(e)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, None]:
         return mean, None

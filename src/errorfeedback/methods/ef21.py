@@ -42,14 +42,14 @@ class EF21(Method):
         return STARTS[self.start](grads, compress.support)
 
     def client(self, g: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        c = compress(grads - g, ctx)
+        c = compress(np.subtract(grads, g, out=grads), ctx)
         return c, c.add_to(g)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Model]:
-        return mean, np.zeros_like(mean) if self.start == "authors" else mean
+        return (mean, np.zeros_like(mean)) if self.start == "authors" else super().server_init(mean, ctx)
 
     def server(self, g: Model, c: Model, ctx: Round) -> tuple[Model, Model]:
-        g = g + c
+        g += c
         return g, g
 
     def error(self, g: Lifted, grads: Lifted) -> Lifted:

@@ -42,10 +42,14 @@ class MARINA(Method):
         return everything(grads, compress.support), grads.copy()
 
     def client(self, last: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        if self.synchronises(ctx):
-            return everything(grads, compress.support), grads.copy()
-        return compress(grads - last, ctx), grads.copy()
+        synchronises = self.synchronises(ctx)
+        message = everything(grads, compress.support) if synchronises else compress(grads - last, ctx)
+        last[:] = grads
+        return message, last
 
     def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
-        g = mean if self.synchronises(ctx) else g + mean
+        if self.synchronises(ctx):
+            g[:] = mean
+        else:
+            g += mean
         return g, g

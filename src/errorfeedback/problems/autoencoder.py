@@ -41,16 +41,21 @@ class Autoencoder(Problem):
             residual2[lo:hi] = (((a @ E.T) @ D.T - a) ** 2).sum(axis=1)
         return np.add.reduceat(residual2, self.rows[:-1]) / np.diff(self.rows)
 
-    def gradients(self, x: Model) -> Lifted:
+    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
         D, E = self.split(x)
-        out = np.empty((self.n, 2, D.size))
+        out = np.empty(self.support.size) if out is None else out
+        parts = out.reshape(self.n, 2, D.size)
         for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
             a = self.data[lo:hi]
             codes = a @ E.T
             residual = (codes @ D.T - a) * (2.0 / (hi - lo))
-            out[i, 0] = (residual.T @ codes).ravel()  # f's derivative in D
-            out[i, 1] = ((residual @ D).T @ a).ravel()  # and in E
-        return out.ravel()
+            parts[i, 0] = (residual.T @ codes).ravel()  # f's derivative in D
+            parts[i, 1] = ((residual @ D).T @ a).ravel()  # and in E
+        return out
+
+    @property
+    def work(self) -> int:
+        return self.data.size + self.support.size
 
     def shard(self, lo: int, hi: int) -> Autoencoder:
         a, b = self.rows[lo], self.rows[hi]

@@ -90,8 +90,13 @@ class Problem(ABC):
         """f_i(x) of every client."""
 
     @abstractmethod
-    def gradients(self, x: Model) -> Lifted:
-        """The gradients of all f_i, lifted."""
+    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
+        """The gradients of all f_i, lifted; written to `out` where one is given."""
+
+    @property
+    @abstractmethod
+    def work(self) -> int:
+        """How many numbers of data and memory a round goes through."""
 
     @abstractmethod
     def shard(self, lo: int, hi: int) -> Problem:

@@ -1,7 +1,7 @@
 """Generalised linear models: f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x) (example 1, section 6).
 
-gradients: z = A x, then A_i' loss'(z) / m_i for every client at once: the product with the *lifted* matrix, whose
-entry of row k of client i stands at that client's position of the feature.
+gradients: z = A x, then A_i' loss'(z) / m_i for every client at once. The rows are kept once as CSR (for the constants, and
+to cut shards from) and once in the layout that fits them best (`blocks`), which is what a round reads.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
 from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.blocks.base import Blocks
+from errorfeedback.problems.blocks.csr import CSR
+from errorfeedback.problems.blocks.dense import Dense
+from errorfeedback.problems.blocks.uniform import Uniform
 from errorfeedback.problems.losses.base import Loss
 from errorfeedback.problems.losses.logistic import Logistic
 from errorfeedback.problems.losses.squared import Squared
 from errorfeedback.problems.partition import Clients, Rows, as_partition
 from errorfeedback.problems.regularizers import NoPenalty, Regularizer
 from errorfeedback.sparsity.support import support_of
+
+LAYOUTS: tuple[type[Blocks], ...] = (Dense, Uniform, CSR)
+"""The first that fits is taken."""
 
 Matrix = Any
 """numpy (rows, d), or anything of scipy.sparse."""
@@ -40,6 +47,8 @@ class GLM(Problem):
     """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
     loss: Loss
     regularizer: Regularizer
+    layout: type[Blocks]
+    """How the rows are stored for a round: one choice for all clients, so that shards sum in the same order."""
     names: NDArray[Any]
     """What the user calls each client."""
     discarded_rows: int = 0
@@ -48,27 +57,35 @@ class GLM(Problem):
     intercept: bool = False
 
     @cached_property
-    def _share(self) -> PerRow:
-        m = np.diff(self.rows)
-        return np.repeat(1.0 / m, m)
+    def blocks(self) -> Blocks:
+        return self.layout.make(self.lifted, self.support, self.rows)
 
     @cached_property
-    def _lifted_transposed(self) -> sparse.csc_array:
-        return self.lifted.T
+    def weights(self) -> PerRow:
+        """curvature / m_i of every row: H_i = A_i' diag(weights) A_i bounds the Hessian of the rows' part."""
+        m = np.diff(self.rows)
+        return np.repeat(self.loss.curvature / m, m)
 
     def values(self, x: Model) -> PerClient:
         x = self.restrict(x)
-        losses = self._share * self.loss.value(self.A @ x, self.target)
-        penalty = self.support.sums(self.regularizer.values(self.support.gather(x)))
-        return np.add.reduceat(losses, self.rows[:-1]) + penalty
+        z = self.blocks.predictions
+        self.blocks.forward(x, z, np.empty(self.support.size))
+        losses = np.add.reduceat(self.loss.values(z, self.target), self.rows[:-1]) / np.diff(self.rows)
+        if not self.regularizer.curvature:
+            return losses
+        return losses + self.support.sums(self.regularizer.values(self.support.gather(x)))
 
-    def gradients(self, x: Model) -> Lifted:
+    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
         x = self.restrict(x)
-        slopes = self._share * self.loss.slope(self.A @ x, self.target)
-        grads: Lifted = self._lifted_transposed @ slopes
+        out = np.empty(self.support.size) if out is None else out
+        self.loss.gradients(self.blocks, x, self.target, self.weights, out)
         if self.regularizer.curvature:
-            grads += self.regularizer.slopes(self.support.gather(x))
-        return grads
+            out += self.regularizer.slopes(self.support.gather(x))
+        return out
+
+    @property
+    def work(self) -> int:
+        return int(self.A.nnz) + self.support.size
 
     def shard(self, lo: int, hi: int) -> GLM:
         a, b = self.rows[lo], self.rows[hi]
@@ -87,6 +104,7 @@ class GLM(Problem):
             rows=self.rows[lo : hi + 1] - a,
             loss=self.loss,
             regularizer=self.regularizer,
+            layout=self.layout,
             names=self.names[lo:hi],
             discarded_rows=self.discarded_rows,
             classes=self.classes,
@@ -97,7 +115,7 @@ class GLM(Problem):
         return Curvature(
             A=self.A,
             lifted=self.lifted,
-            weights=self.loss.curvature * self._share,
+            weights=self.weights,
             rows=self.rows,
             diagonal=self.regularizer.curvature,
             quadratic=self.loss.quadratic,
@@ -112,7 +130,7 @@ class GLM(Problem):
         ]
         head = (
             f"{type(self.loss).__name__.lower()} loss: n = {self.n} clients, d = {self.d} features, "
-            f"{self.A.shape[0]} rows, {self.A.nnz} nonzeros, c = {s.c}, r = {s.r}"
+            f"{self.A.shape[0]} rows, {self.A.nnz} nonzeros ({self.layout.describe(s)}), c = {s.c}, r = {s.r}"
         )
         return "; ".join([head, *filter(None, notes)])
 
@@ -180,16 +198,18 @@ def _glm(
     _check_clients(dealt, entries)
     support, positions = support_of(entries, features, d)
     rows, data, indptr = matrix.shape[0], matrix.data, matrix.indptr
+    lifted = sparse.csr_array((data, positions, indptr), shape=(rows, support.size))
     return GLM(
         support=support,
         columns=active,
         width=width,
         A=sparse.csr_array((data, features, indptr), shape=(rows, d)),
-        lifted=sparse.csr_array((data, positions, indptr), shape=(rows, support.size)),
+        lifted=lifted,
         target=target,
         rows=dealt.indptr,
         loss=loss,
         regularizer=NoPenalty() if regularizer is None else regularizer,
+        layout=next(layout for layout in LAYOUTS if layout.fits(lifted, support, dealt.indptr)),
         names=dealt.names,
         discarded_rows=dealt.discarded,
         classes=classes,

@@ -1,9 +1,8 @@
-"""Engines carry shards. `Local` holds them in this process; more than one shard changes nothing but the memory layout."""
+"""Engines carry shards. `Local` holds them in this process; their number changes nothing but the speed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,8 +11,11 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Floats, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
-from errorfeedback.runtime.worker import Observation, Worker
+from errorfeedback.runtime.worker import Observation, Worker, workers
 from errorfeedback.stepsizes.base import Ask
+
+SHARD_WORK = 2**19
+"""Numbers of data and memory of a shard: few enough to stay in cache between the steps of a round."""
 
 
 class Engine(Protocol):
@@ -30,10 +32,10 @@ class Session(Protocol):
 
     def round(self, x: Model, ctx: Round) -> list[Message]: ...
 
-    def telemetry(self, ask: Ask, ctx: Round) -> Floats:
-        """(n, ask.numbers): what every client tells in this round beyond its message."""
+    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
+        """(n, ask.numbers): what every client tells at x beyond its message."""
 
-    def observe(self) -> Observation: ...
+    def observe(self, x: Model) -> Observation: ...
 
     def values(self, x: Model) -> PerClient: ...
 
@@ -42,28 +44,26 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Local:
-    """All shards in this process, one after the other."""
+    """All shards in this process, one after the other; by default as many as keep each within the cache."""
 
-    shards: int = 1
+    shards: int | None = None
 
     def __post_init__(self) -> None:
-        if self.shards < 1:
+        if self.shards is not None and self.shards < 1:
             raise ValueError(f"shards = {self.shards}; there must be at least 1")
 
     def open(self, problem: Problem, method: Method) -> LocalSession:
-        if self.shards > problem.n:
-            raise ValueError(f"shards = {self.shards}, but there are only {problem.n} clients to put into them")
-        if self.shards == 1:
-            return LocalSession([Worker(problem, method)])
-        ends = [problem.n * k // self.shards for k in range(self.shards + 1)]
-        return LocalSession([Worker(problem.shard(lo, hi), method) for lo, hi in pairwise(ends)])
+        count = shards_for(problem, problem.n) if self.shards is None else self.shards
+        if count > problem.n:
+            raise ValueError(f"shards = {count}, but there are only {problem.n} clients to put into them")
+        return LocalSession(workers(problem, method, 0, problem.n, count))
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class LocalSession:
     """Workers in client order."""
 
-    workers: list[Worker] = field(default_factory=list)
+    workers: list[Worker]
 
     def start(self, x: Model, ctx: Round) -> list[Message]:
         return [worker.start(x, ctx) for worker in self.workers]
@@ -71,16 +71,26 @@ class LocalSession:
     def round(self, x: Model, ctx: Round) -> list[Message]:
         return [worker.round(x, ctx) for worker in self.workers]
 
-    def telemetry(self, ask: Ask, ctx: Round) -> Floats:
-        return np.concatenate([worker.telemetry(ask, ctx) for worker in self.workers])
+    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
+        return np.concatenate([worker.telemetry(ask, x, ctx) for worker in self.workers])
 
-    def observe(self) -> Observation:
-        seen = [worker.observe() for worker in self.workers]
-        errors = [o.error for o in seen if o.error is not None]
-        return Observation(np.concatenate([o.grads for o in seen]), np.concatenate(errors) if errors else None)
+    def observe(self, x: Model) -> Observation:
+        return joined([worker.observe(x) for worker in self.workers])
 
     def values(self, x: Model) -> PerClient:
         return np.concatenate([worker.values(x) for worker in self.workers])
 
     def close(self) -> None:
         self.workers.clear()
+
+
+def shards_for(problem: Problem, clients: int) -> int:
+    """How many shards keep that many of the problem's clients within the cache."""
+    work = problem.work * clients / problem.n
+    return max(1, min(clients, round(work / SHARD_WORK)))
+
+
+def joined(seen: list[Observation]) -> Observation:
+    """What the shards see, in client order."""
+    errors = [o.error for o in seen if o.error is not None]
+    return Observation(np.concatenate([o.grads for o in seen]), np.concatenate(errors) if errors else None)

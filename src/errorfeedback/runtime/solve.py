@@ -21,7 +21,7 @@ from errorfeedback.runtime.certificate import Certificate, certify
 from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.sketch import estimate
 from errorfeedback.runtime.worker import Observation
-from errorfeedback.sparsity.support import Support, add_at
+from errorfeedback.sparsity.support import add_at
 from errorfeedback.stepsizes.base import StepSize, Telemetry
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory, analyse
@@ -108,7 +108,11 @@ class _Server:
         self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
         self.f_star = f_star
         self.proof: Proof | None = None
+        self.total, self.step = np.empty(problem.d), np.empty(problem.d)  # scratch: no round allocates vectors of R^d
         self.uplink = self.downlink = self.authors = 0
+        self.asks = stepsize.asks
+        self.telemetry_bits = VALUE_BITS * self.support.n * self.asks.numbers
+        self.broadcast_bits = VALUE_BITS * self.support.size  # a client gets its own coordinates of x
         self.rows: list[dict[str, float]] = []
 
     def run(
@@ -133,7 +137,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx))
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, direction, ctx)
+            telemetry = self._telemetry(session, x, direction, ctx) if self.asks.numbers else None
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             if t % every == 0 or t == rounds:
                 seconds = clock.seconds
@@ -144,27 +148,34 @@ class _Server:
                 if not np.isfinite(row.get("f", 0.0)):
                     return x, f"diverged: f is not finite at round {t}", t
             if t < rounds:
-                x = x - gamma * direction
+                np.multiply(direction, gamma, out=self.step)
+                x -= self.step
         return x, f"ran all {rounds} rounds", rounds
 
     def _receive(self, messages: list[Message], first: bool = False) -> Model:
-        """The mean message, added up in client order, and its bits on the books."""
-        up = sum(m.bits for m in messages) + self.stepsize.asks.numbers * VALUE_BITS * self.support.n
+        """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
+        up, down, total = self.telemetry_bits, self.broadcast_bits, self.total
+        total.fill(0.0)
+        for message in messages:
+            up += message.bits
+            down -= VALUE_BITS * message.absent
+            self.authors += 0 if first else message.authors_bits
+            add_at(total, message.features, message.values)
         self.uplink += up
-        self.authors += 0 if first else sum(m.authors_bits for m in messages)
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
-            self.downlink += VALUE_BITS * (self.support.size - sum(m.absent for m in messages))
-        return add_up(messages, self.support) / self.support.n
+            self.downlink += down
+        total /= self.support.n
+        return total
 
-    def _telemetry(self, session: Session, g: Model, ctx: Round) -> Telemetry | None:
+    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry:
         """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
-        ask = self.stepsize.asks
-        if not ask.numbers:
-            return None
-        told = session.telemetry(ask, ctx)
-        error2 = self._error2(session.observe(), g) if ask.full_gradient else None
-        if ask.sketch:
-            error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n)
+        ask = self.asks
+        if ask.full_gradient:
+            seen = session.observe(x)
+            assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
+            return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
+        told = session.telemetry(ask, x, ctx)
+        error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(told[:, 0] if ask.G else None, error2)
 
     def _error2(self, seen: Observation, g: Model) -> float:
@@ -187,7 +198,7 @@ class _Server:
         return row
 
     def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
-        seen = session.observe()
+        seen = session.observe(x)
         f = float(np.mean(session.values(x)))
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": float(gradient @ gradient)}
@@ -200,12 +211,3 @@ class _Server:
         elif seen.error is not None:
             found["lyapunov"] = self.theory.lyapunov(f, G, gamma, self.f_star)
         return found
-
-
-def add_up(messages: list[Message], support: Support) -> Model:
-    """The sum of the messages in R^d. Shards come in client order, so their number does not change a bit of it."""
-    features = [m.features for m in messages]
-    values = [m.values for m in messages]
-    if len(messages) == 1:
-        return add_at(features[0], values[0], support.d)
-    return add_at(np.concatenate(features), np.concatenate(values), support.d)

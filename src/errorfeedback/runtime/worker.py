@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from itertools import pairwise
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -24,46 +27,69 @@ class Observation:
     """g_i - grad f_i(x), where the method has g_i."""
 
 
-class Worker:
-    """A shard: its data, its clients' memory, and their part of the method."""
+NOTICE_AFTER = 0.5
+NOTICE = "compiling the kernels for this kind of problem (once per machine: they are kept for the next time)"
 
-    def __init__(self, problem: Problem, method: Method) -> None:
+
+class Worker:
+    """A shard: its data, its clients' memory, and their part of the method. `scratch` may be shared with other shards."""
+
+    def __init__(self, problem: Problem, method: Method, scratch: Floats) -> None:
         self.problem, self.method = problem, method
         self.compress = method.compressor.on(problem.support)
+        self.grads = scratch[: problem.support.size]
         self.state: Any = None
-        self.grads = np.zeros(problem.support.size)
-        self._compile()
-
-    def _compile(self) -> None:
-        """One round on zeros, so that no kernel is compiled while the clock runs."""
-        ctx = Round(t=0, seed=0)
-        _, state = self.method.init(self.grads, self.compress, ctx)
-        self.method.client(state, self.grads, self.compress, ctx)
+        problem.gradients(np.zeros(problem.d), self.grads)  # builds the layout before the clock runs
 
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
-        self.grads = self.problem.gradients(x)
+        self.problem.gradients(x, self.grads)
         message, self.state = self.method.init(self.grads, self.compress, ctx)
         return message
 
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
-        self.grads = self.problem.gradients(x)
+        self.problem.gradients(x, self.grads)
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return message
 
-    def telemetry(self, ask: Ask, ctx: Round) -> Floats:
+    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
         """(n, ask.numbers): G_i where asked for, then the sketch of g_i - grad f_i(x)."""
-        support, error = self.problem.support, self.method.error(self.state, self.grads)
+        support, error = self.problem.support, self.observe(x).error
         assert error is not None, "rules with telemetry are for methods with gradient estimates"
         told = [support.norms2(error)[:, None]] * ask.G
         if ask.sketch:
             told.append(sketches(error, support, ask.sketch, ctx))
         return np.hstack(told)
 
-    def observe(self) -> Observation:
-        return Observation(self.grads, self.method.error(self.state, self.grads))
+    def observe(self, x: Model) -> Observation:
+        """The gradients at x and how far the clients' estimates are from them."""
+        grads = self.problem.gradients(x)
+        return Observation(grads, self.method.error(self.state, grads))
 
     def values(self, x: Model) -> PerClient:
         """f_i(x)."""
         return self.problem.values(x)
+
+
+def workers(problem: Problem, method: Method, lo: int, hi: int, count: int) -> list[Worker]:
+    """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector."""
+    ends = [lo + (hi - lo) * k // count for k in range(count + 1)]
+    _compile(problem.shard(lo, lo + 1), method)
+    whole = (lo, hi, count) == (0, problem.n, 1)
+    parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
+    scratch = np.empty(max(part.support.size for part in parts))
+    return [Worker(part, method, scratch) for part in parts]
+
+
+def _compile(problem: Problem, method: Method) -> None:
+    """Two rounds of one client, so that no kernel is compiled while the clock runs; says so when it takes a moment."""
+    notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
+    notice.start()
+    try:
+        worker = Worker(problem, method, np.empty(problem.support.size))
+        x = np.zeros(problem.d)
+        worker.start(x, Round(0, 0))
+        worker.round(x, Round(1, 0))
+    finally:
+        notice.cancel()

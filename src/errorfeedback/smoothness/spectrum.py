@@ -18,7 +18,7 @@ from scipy.linalg import eigh_tridiagonal, eigvalsh
 from errorfeedback.core import Floats
 
 DENSE = 200
-TOLERANCE = 1e-11
+TOLERANCE = 1e-10
 STEPS = 300
 FAILURE = 1e-10
 SEED = 0x5EED

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
 
 import numba
 import numpy as np
@@ -35,14 +34,13 @@ class Support:
     first: int = 0
     counts: Integers = field(default=None)  # type: ignore[arg-type]
     """(d,): |I_j| over *all* clients, also in a shard."""
-    before: Integers = field(default=None)  # type: ignore[arg-type]
-    """(d,): how many of I_j come before this shard's first client."""
+    earlier: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """The features of all clients before this shard's first, one client after the other."""
     n_total: int = 0
 
     def __post_init__(self) -> None:
         if self.counts is None:
             object.__setattr__(self, "counts", np.bincount(self.indices, minlength=self.d))
-            object.__setattr__(self, "before", np.zeros(self.d, dtype=np.int64))
             object.__setattr__(self, "n_total", self.first + self.n)
 
     @property
@@ -79,7 +77,7 @@ class Support:
     def ranks(self) -> Integers:
         """(sum |J_i|,): the place of the client among the owners I_j of the feature at each position."""
         out = np.empty(self.size, dtype=np.int32)
-        _ranks(self.indices, self.before.astype(np.int32), out)
+        _ranks(self.indices, np.bincount(self.earlier, minlength=self.d).astype(np.int32), out)
         return out
 
     def features(self, client: int) -> Integers:
@@ -96,7 +94,9 @@ class Support:
 
     def scatter(self, u: Lifted) -> Model:
         """P'u: the sum over clients, added up in client order."""
-        return add_at(self.indices, u, self.d)
+        total = np.zeros(self.d)
+        add_at(total, self.indices, u)
+        return total
 
     def norms2(self, u: Lifted) -> PerClient:
         """||u_i||^2 of every client."""
@@ -119,14 +119,9 @@ class Support:
             d=self.d,
             first=self.first + lo,
             counts=self.counts,
-            before=self.before + np.bincount(self.indices[:start], minlength=self.d),
+            earlier=np.concatenate([self.earlier, self.indices[:start]]) if len(self.earlier) else self.indices[:start],
             n_total=self.n_total,
         )
-
-
-def add_at(features: Integers, values: Floats, d: int) -> Model:
-    """The vector of R^d that sums the values of each feature, in the order in which they come."""
-    return cast(Model, np.bincount(features, weights=values, minlength=d))
 
 
 def full_support(n: int, d: int) -> Support:
@@ -145,6 +140,13 @@ def support_of(entries: Integers, features: Integers, d: int) -> tuple[Support, 
     positions: Integers = np.empty(len(features), dtype=np.int32 if len(features) < 2**31 else np.int64)
     _segments(entries, features, np.full(d, -1, dtype=np.int64), indptr, indices, positions)
     return Support(indptr=indptr, indices=indices[: indptr[-1]].copy(), d=d), positions
+
+
+@numba.njit(cache=True, nogil=True)
+def add_at(total: Floats, places: Integers, values: Floats) -> None:
+    """total[places] += values, one after the other, so that the order of the sum is the order of the values."""
+    for k in range(len(places)):
+        total[places[k]] += values[k]
 
 
 @numba.njit(cache=True)

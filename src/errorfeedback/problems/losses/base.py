@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from errorfeedback.core import PerRow
+from errorfeedback.core import Lifted, Model, PerRow
+from errorfeedback.problems.blocks.base import Blocks
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,15 @@ class Loss(ABC):
     quadratic: bool
 
     @abstractmethod
-    def value(self, z: PerRow, b: PerRow) -> PerRow: ...
+    def values(self, z: PerRow, b: PerRow) -> PerRow: ...
 
     @abstractmethod
-    def slope(self, z: PerRow, b: PerRow) -> PerRow:
-        """The derivative in z."""
+    def slopes(self, z: PerRow, b: PerRow, weights: PerRow, out: PerRow) -> None:
+        """out = weights * (the derivative in z) / curvature; out may be z."""
+
+    def gradients(self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted) -> None:
+        """out = A_i' (weights * derivative / curvature) for every client, at z = A x."""
+        z = blocks.predictions
+        blocks.forward(x, z, out)
+        self.slopes(z, b, weights, z)
+        blocks.backward(z, out)

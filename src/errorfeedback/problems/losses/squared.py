@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from errorfeedback.core import PerRow
+import numpy as np
+
+from errorfeedback.core import Lifted, Model, PerRow
+from errorfeedback.problems.blocks.base import Blocks
 from errorfeedback.problems.losses.base import Loss
 
 
@@ -13,8 +16,12 @@ class Squared(Loss):
     curvature: float = 2.0
     quadratic: bool = True
 
-    def value(self, z: PerRow, b: PerRow) -> PerRow:
+    def values(self, z: PerRow, b: PerRow) -> PerRow:
         return (z - b) ** 2
 
-    def slope(self, z: PerRow, b: PerRow) -> PerRow:
-        return 2.0 * (z - b)
+    def slopes(self, z: PerRow, b: PerRow, weights: PerRow, out: PerRow) -> None:
+        np.subtract(z, b, out=out)
+        np.multiply(out, weights, out=out)
+
+    def gradients(self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted) -> None:
+        blocks.residual(x, weights, b, out)  # a layout may make both products in one pass

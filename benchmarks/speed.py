@@ -1,0 +1,217 @@
+"""`make bench`: what a round costs, against the alternatives, in one run.
+
+Every row is a ratio of two times measured alternately in this process (median over repeats, with the spread); the
+contestants' iterates are compared before anything is timed. Prints a table and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contestants import ClientLoop, Ours, VectorisedNumpy, VectorisedScipy, check_same_iterates
+from rich.console import Console
+from rich.table import Table
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+from threadpoolctl import threadpool_limits
+
+import errorfeedback as ef
+from errorfeedback.compressors.top_k import _largest
+
+REPEATS = 9
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: `figure` must be at least (or at most) `goal`."""
+
+    workload: str
+    against: str
+    figure: float
+    low: float
+    high: float
+    goal: float
+    at_least: bool
+    unit: str = "x"
+
+    @property
+    def reached(self) -> bool:
+        return self.figure >= self.goal if self.at_least else self.figure <= self.goal
+
+
+def seconds(call: Callable[[], Any], times: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - begin) / times
+
+
+def ratios(a: Callable[[], float], b: Callable[[], float], repeats: int = REPEATS) -> np.ndarray:
+    """a()/b(), measured in turns."""
+    a(), b()
+    gc.disable()
+    try:
+        return np.array([a() / b() for _ in range(repeats)])
+    finally:
+        gc.enable()
+
+
+def row(workload: str, against: str, samples: np.ndarray, goal: float, at_least: bool, unit: str = "x") -> Row:
+    return Row(
+        workload, against, float(np.median(samples)), float(samples.min()), float(samples.max()), goal, at_least, unit
+    )
+
+
+def synthetic_rows(c: int, goal_numpy: float, goal_loop: float | None, goal_gradient: float | None) -> list[Row]:
+    problem = ef.synthetic(n=100, d=500, m=12, c=c)
+    gamma, name = 0.5 / ef.analyse(problem).L, f"synthetic, c/n = {c / 100:g}"
+    numpy_round, loop = VectorisedNumpy(problem, gamma), ClientLoop(problem, gamma)
+    for rival in (numpy_round, loop):
+        check_same_iterates(problem, gamma, rival)
+    A, x = problem.A.toarray(), np.ones(problem.d)
+
+    def ours() -> float:
+        return Ours(problem, gamma).seconds_per_round(1000)
+
+    rows = [row(name, "vectorised numpy", ratios(lambda: seconds(numpy_round, 200), ours), goal_numpy, True)]
+    if goal_loop:
+        rows.append(row(name, "per-client numpy loop", ratios(lambda: seconds(loop, 20), ours), goal_loop, True))
+    if goal_gradient:
+        samples = ratios(ours, lambda: seconds(lambda: A.T @ (A @ x), 200))
+        rows.append(row(name, "one gradient (two BLAS gemv)", samples, goal_gradient, False))
+    return rows
+
+
+SYNTHETIC = ((5, 8.0, 30.0, 0.7), (50, 1.8, None, None), (90, 1.2, 4.0, 1.3))
+"""c, and the goals against vectorised numpy, a loop over clients, and one gradient."""
+
+
+def overhead_row() -> Row:
+    problem = ef.synthetic(n=100, d=500, m=12, c=5)
+    blocks, s, x = problem.blocks, problem.support, np.ones(problem.d)
+    u, g, chosen = np.ones(s.size), np.ones(s.size), np.zeros(problem.n, dtype=np.int64)
+
+    def kernels() -> None:
+        blocks.residual(x, problem.weights, problem.target, u)
+        np.subtract(u, g, out=u)
+        _largest(u, s.indptr, s.indptr, chosen)
+
+    kernels()
+    samples = np.array([Ours(problem, 1e-3).seconds_per_round(2000) - seconds(kernels, 1000) for _ in range(REPEATS)])
+    return row("synthetic, c/n = 0.05", "Python overhead of a round", samples * 1e6, 12.0, False, " us")
+
+
+def a9a_rows() -> list[Row]:
+    problem = ef.logistic(*ef.load("a9a"), ef.Shuffled(300), intercept=True)
+    gamma, x, z = 0.1 / ef.analyse(problem).L, np.ones(problem.d), np.ones(problem.A.shape[0])
+    rival = VectorisedScipy(problem, gamma)
+    check_same_iterates(problem, gamma, rival)
+    transposed = sparse.csr_array(problem.A.T)
+    one = lambda: Ours(problem, gamma).seconds_per_round(100)  # noqa: E731
+    two = lambda: Ours(problem, gamma, ef.Threads(2)).seconds_per_round(100)  # noqa: E731
+    scipy_round = lambda: seconds(rival, 50)  # noqa: E731
+    name = "logistic, a9a, 300 clients"
+    return [
+        row(name, "vectorised scipy.sparse", ratios(scipy_round, one), 1.3, True),
+        row(f"{name}, two threads", "vectorised scipy.sparse", ratios(scipy_round, two), 2.2, True),
+        row(
+            name,
+            "one gradient (two CSR products)",
+            ratios(one, lambda: seconds(lambda: (problem.A @ x, transposed @ z), 50)),
+            1.0,
+            False,
+        ),
+        row(f"{name}, two threads", "one thread", ratios(one, two), 1.7, True),
+        reader_row(),
+    ]
+
+
+def reader_row() -> Row:
+    path = ef.load("a9a").path
+    make = lambda: ef.logistic(*ef.load(path), ef.Shuffled(300), intercept=True)  # noqa: E731
+    samples = ratios(lambda: seconds(make, 1), lambda: seconds(lambda: load_svmlight_file(str(path)), 1), 5)
+    return row("a9a, file to problem", "scikit-learn's reader alone", samples, 1.5, False)
+
+
+def large_problem(n: int, d: int, m: int, k: int) -> Any:
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, d, n * m * k, dtype=np.int32)
+    A = sparse.csr_array((rng.standard_normal(n * m * k), indices, np.arange(0, n * m * k + 1, k)), shape=(n * m, d))
+    return ef.least_squares(A, rng.standard_normal(n * m), n)
+
+
+def large_rows() -> list[Row]:
+    problem = large_problem(100_000, 1_000_000, 5, 20)
+    name = "n = 100,000, d = 1,000,000, 10 M nonzeros"
+    stored = problem.blocks.bytes + problem.blocks.features.nbytes
+    buffer = np.ones(stored // 8)
+    one = lambda: Ours(problem, 1e-3).seconds_per_round(5)  # noqa: E731
+    two = lambda: Ours(problem, 1e-3, ef.Threads(2)).seconds_per_round(5)  # noqa: E731
+    rows = [
+        row(
+            name,
+            f"reading the stored {stored / 2**20:.0f} MiB once",
+            ratios(one, lambda: seconds(buffer.sum, 3), 5),
+            4.0,
+            False,
+        ),
+        row(f"{name}, two threads", "one thread", ratios(one, two, 5), 1.7, True),
+    ]
+    begin = time.perf_counter()
+    theory = ef.analyse(problem, ef.TopK(1))
+    _ = theory.L, theory.L_i, theory.L_plus
+    spent = time.perf_counter() - begin
+    rounds = np.array([spent / one() for _ in range(3)])
+    return [*rows, row(f"{name}: L, L_i, L_plus", "rounds' time", rounds, 200.0, False, " rounds")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("benchmarks/speed.json"))
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    rows = [r for goals in SYNTHETIC for r in synthetic_rows(*goals)] + [overhead_row()]
+    console = Console(width=150)
+    try:
+        rows += a9a_rows()
+    except FileNotFoundError as error:
+        console.print(f"a9a is missing, so its rows are: {error}")
+    rows += large_rows()
+    table = Table(title="errorfeedback: time of a round, as ratios within this run")
+    for column in ("workload", "against", "ours (spread)", "goal", ""):
+        table.add_column(column)
+    for r in rows:
+        figure = f"{r.figure:.3g}{r.unit} ({r.low:.3g} to {r.high:.3g})"
+        table.add_row(
+            r.workload,
+            r.against,
+            figure,
+            f"{'>=' if r.at_least else '<='} {r.goal:g}{r.unit}",
+            "reached" if r.reached else "MISSED",
+        )
+    console.print(table)
+    missed = sum(not r.reached for r in rows)
+    console.print(f"{len(rows) - missed} of {len(rows)} goals reached in {time.perf_counter() - begin:.0f} s")
+    machine = {
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "errorfeedback": ef.__version__,
+    }
+    options.json.write_text(
+        json.dumps({"machine": machine, "rows": [asdict(r) | {"reached": r.reached} for r in rows]}, indent=1)
+    )
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):  # one core unless said
+        main()

@@ -1,0 +1,136 @@
+"""Shards on threads of this process: the kernels release the interpreter's lock, so that they run side by side.
+
+The caller's thread takes the first part of the clients, the others take the rest; messages are put in client order, so the
+number of threads changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+import numpy as np
+
+from errorfeedback.compressors.base import Message
+from errorfeedback.core import Floats, Model, PerClient, Round
+from errorfeedback.methods.base import Method
+from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.local import LocalSession, joined, shards_for
+from errorfeedback.runtime.worker import Observation, workers
+from errorfeedback.stepsizes.base import Ask
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """An engine of that many threads.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> method, rule = ef.EF21(ef.TopK(1)), ef.RareFeatures()
+    >>> one, two = (ef.solve(problem, method, rule, rounds=50, engine=ef.Threads(k)) for k in (1, 2))
+    >>> bool((one.x == two.x).all())
+    True
+    """
+
+    count: int = 2
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"count = {self.count}; there must be at least 1 thread")
+
+    def open(self, problem: Problem, method: Method) -> ThreadsSession:
+        if self.count > problem.n:
+            raise ValueError(f"count = {self.count} threads, but there are only {problem.n} clients to share out")
+        ends = np.searchsorted(_work_before(problem), np.linspace(0, 1, self.count + 1)[1:-1] * problem.work)
+        cuts = _strictly_between([int(e) for e in ends], problem.n)
+        parts = [LocalSession(workers(problem, method, lo, hi, shards_for(problem, hi - lo))) for lo, hi in pairwise(cuts)]
+        return ThreadsSession(parts)
+
+
+class ThreadsSession:
+    """One part per thread; the first belongs to the caller."""
+
+    def __init__(self, parts: list[LocalSession]) -> None:
+        self._mine, *rest = parts
+        self._others = [_Helper(part) for part in rest]
+
+    def start(self, x: Model, ctx: Round) -> list[Message]:
+        return list(chain(*self._each(lambda part: part.start(x, ctx))))
+
+    def round(self, x: Model, ctx: Round) -> list[Message]:
+        return list(chain(*self._each(lambda part: part.round(x, ctx))))
+
+    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
+        return np.concatenate(self._each(lambda part: part.telemetry(ask, x, ctx)))
+
+    def observe(self, x: Model) -> Observation:
+        return joined(self._each(lambda part: part.observe(x)))
+
+    def values(self, x: Model) -> PerClient:
+        return np.concatenate(self._each(lambda part: part.values(x)))
+
+    def close(self) -> None:
+        for helper in self._others:
+            helper.stop()
+        self._mine.close()
+
+    def _each(self, job: Callable[[LocalSession], T]) -> list[T]:
+        for helper in self._others:
+            helper.ask(job)
+        try:
+            mine = [job(self._mine)]
+        finally:
+            answers = [helper.answer() for helper in self._others]  # also after an error, so that none is left over
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return mine + answers
+
+
+class _Helper:
+    """A thread that does jobs on its part, one at a time."""
+
+    def __init__(self, part: LocalSession) -> None:
+        self._part = part
+        self._jobs: SimpleQueue[Callable[[LocalSession], Any] | None] = SimpleQueue()
+        self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._thread = Thread(target=self._loop, name="errorfeedback", daemon=True)
+        self._thread.start()
+
+    def ask(self, job: Callable[[LocalSession], Any]) -> None:
+        self._jobs.put(job)
+
+    def answer(self) -> Any:
+        return self._answers.get()
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+        self._part.close()
+
+    def _loop(self) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # as in solve(): a thread has its own
+            while (job := self._jobs.get()) is not None:
+                try:
+                    self._answers.put(job(self._part))
+                except BaseException as error:  # raised again in the caller's thread
+                    self._answers.put(error)
+
+
+def _work_before(problem: Problem) -> np.ndarray[Any, Any]:
+    """An estimate of the work of the clients before each one: proportional to the length of their segments."""
+    return problem.support.indptr[:-1] * (problem.work / problem.support.size)
+
+
+def _strictly_between(ends: list[int], n: int) -> list[int]:
+    """0, the cuts, n, moved apart where they would leave a part without clients."""
+    cuts = [0]
+    for k, end in enumerate(ends):
+        cuts.append(min(max(end, cuts[-1] + 1), n - (len(ends) - k)))
+    return [*cuts, n]

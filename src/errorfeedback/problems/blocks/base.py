@@ -1,0 +1,91 @@
+"""How the clients' rows are stored for the two products that every round makes: z = A x, and A_i' s for every client."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from errorfeedback.core import Integers, Lifted, Model, PerRow
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(ABC):
+    """The blocks A_i[:, J_i] of a shard. Sums run in an order that depends on the client alone: sharding changes no bit."""
+
+    support: Support
+    rows: Integers
+    """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
+
+    @classmethod
+    @abstractmethod
+    def fits(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> bool:
+        """Whether this layout is a good one for the rows (given at their lifted positions)."""
+
+    @classmethod
+    @abstractmethod
+    def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Blocks: ...
+
+    @abstractmethod
+    def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
+        """z = A x; `work` is scratch."""
+
+    @abstractmethod
+    def backward(self, s: PerRow, out: Lifted) -> None:
+        """out = A_i' s_i, lifted."""
+
+    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted) -> None:
+        """out = A_i' (weights (A_i x - b_i)): the gradients of a weighted square."""
+        z = self.predictions
+        self.forward(x, z, out)
+        np.subtract(z, b, out=z)
+        np.multiply(z, weights, out=z)
+        self.backward(z, out)
+
+    @property
+    @abstractmethod
+    def bytes(self) -> int:
+        """What the stored rows take."""
+
+    @classmethod
+    @abstractmethod
+    def describe(cls, support: Support) -> str:
+        """The layout in words."""
+
+    @cached_property
+    def features(self) -> Integers:
+        """The support's features, unsigned (no check for negative indices in the kernels) and as short as they can be."""
+        return narrow(self.support.indices, self.support.d)
+
+    @cached_property
+    def predictions(self) -> PerRow:
+        """Scratch for one number per row."""
+        return np.empty(int(self.rows[-1]))
+
+
+def narrow(numbers: Integers, limit: int) -> Integers:
+    """The numbers, all below `limit`, in the shortest unsigned type of at least 16 bits."""
+    return numbers.astype(np.uint16 if limit <= 2**16 else np.uint32)
+
+
+def position_bits(support: Support) -> int:
+    """The width of a position within a client's segment."""
+    return 16 if support.r <= 2**16 else 32
+
+
+def local_positions(lifted: sparse.csr_array, support: Support, rows: Integers) -> Integers:
+    """The position of every entry within its client's segment."""
+    entries = np.diff(lifted.indptr[rows])
+    return narrow(lifted.indices - np.repeat(support.indptr[:-1], entries), support.r)
+
+
+@numba.njit(cache=True, nogil=True)
+def gather(features: Integers, x: Model, out: Lifted) -> None:
+    """P x. A loop of its own: nothing waits for a load, so that many of them are under way at once."""
+    for p in range(len(features)):
+        out[p] = x[features[p]]

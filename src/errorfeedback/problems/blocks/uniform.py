@@ -1,0 +1,84 @@
+"""Sparse rows whose entries are all the same number (one-hot data: 1): positions only, no values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from errorfeedback.core import Integers, Lifted, Model, PerRow
+from errorfeedback.problems.blocks.base import Blocks, gather, local_positions, position_bits
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform(Blocks):
+    """Row r has `value` at positions[indptr[r]:indptr[r+1]] of its client's segment."""
+
+    value: float
+    positions: Integers
+    indptr: Integers
+
+    @classmethod
+    def fits(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> bool:
+        return bool(np.all(lifted.data == lifted.data[0]))
+
+    @classmethod
+    def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Uniform:
+        return cls(support, rows, float(lifted.data[0]), local_positions(lifted, support, rows), lifted.indptr)
+
+    def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
+        gather(self.features, x, work)
+        _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, work, z)
+
+    def backward(self, s: PerRow, out: Lifted) -> None:
+        _backward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
+
+    @property
+    def bytes(self) -> int:
+        return self.positions.nbytes + self.indptr.nbytes
+
+    @classmethod
+    def describe(cls, support: Support) -> str:
+        return f"sparse rows without values, {position_bits(support)}-bit positions"
+
+
+@numba.njit(cache=True, nogil=True)
+def _forward(
+    value: float,
+    positions: Integers,
+    indptr: Integers,
+    rows: Integers,
+    segments: Integers,
+    mine: Lifted,
+    z: PerRow,
+) -> None:
+    for i in range(len(rows) - 1):
+        own = mine[segments[i] : segments[i + 1]]
+        for r in range(rows[i], rows[i + 1]):
+            at = positions[indptr[r] : indptr[r + 1]]
+            z0, z1, z2, z3 = 0.0, 0.0, 0.0, 0.0
+            whole = len(at) - len(at) % 4
+            for k in range(0, whole, 4):
+                z0 += own[at[k]]
+                z1 += own[at[k + 1]]
+                z2 += own[at[k + 2]]
+                z3 += own[at[k + 3]]
+            for k in range(whole, len(at)):
+                z0 += own[at[k]]
+            z[r] = value * ((z0 + z1) + (z2 + z3))
+
+
+@numba.njit(cache=True, nogil=True)
+def _backward(
+    value: float, positions: Integers, indptr: Integers, rows: Integers, segments: Integers, s: PerRow, out: Lifted
+) -> None:
+    for i in range(len(rows) - 1):
+        g = out[segments[i] : segments[i + 1]]
+        g[:] = 0.0
+        for r in range(rows[i], rows[i + 1]):
+            at, slope = positions[indptr[r] : indptr[r + 1]], value * s[r]
+            for k in range(len(at)):
+                g[at[k]] += slope
