@@ -9,7 +9,7 @@ Theorem 4.2) is used instead: after k steps from a random start, P(theta < (1 - 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
         w -= diagonal[-1] * v + beta * before
         beta = float(np.linalg.norm(w))
         if k % 5 == 0 or beta == 0.0 or k == STEPS:
-            theta, rho = _ritz(diagonal, off, beta)
+            theta, rho = ritz(diagonal, off, beta)
             if rho <= TOLERANCE * theta or beta == 0.0:
                 return Eigenvalue(
                     (theta + rho) * (1 + _slack(d)), f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
@@ -73,7 +73,7 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
     return Eigenvalue(theta / (1 - eps), f"Lanczos, {STEPS} steps, within {eps:.1%} except with probability {FAILURE:.0e}")
 
 
-def _ritz(diagonal: list[float], off: list[float], beta: float) -> tuple[float, float]:
+def ritz(diagonal: Sequence[float] | Floats, off: Sequence[float] | Floats, beta: float) -> tuple[float, float]:
     """The top Ritz value and its residual: beta times the last entry of the tridiagonal eigenvector."""
     k = len(diagonal)
     values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off), select="i", select_range=(k - 1, k - 1))
