@@ -31,7 +31,8 @@ from errorfeedback.stepsizes.theory import Theory, analyse
 
 REFINED = 6
 """Values that are tried between the neighbours of the best power of two."""
-POWER_STEPS = 3
+FIRST_STEPS, POWER_STEPS = 15, 4
+"""Power steps for the first S0, and for a later one, which starts where the last one ended."""
 
 
 def powers_of_two(below: int) -> list[int]:
@@ -109,8 +110,9 @@ class Search:
         """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
         k, support = self.curvature, self.problem.support
         kept = rare[support.indices].astype(np.float64)
-        v, lengths = kept if v is None else kept * v, np.zeros(support.n)
-        for _ in range(POWER_STEPS):
+        steps, v = (FIRST_STEPS, kept) if v is None else (POWER_STEPS, kept * v)
+        lengths = np.zeros(support.n)
+        for _ in range(steps):
             v = kept * (k.lifted.T @ (k.weights * (k.lifted @ v)))
             lengths = np.sqrt(support.norms2(v))
             v = v / np.repeat(np.where(lengths > 0, lengths, 1.0), support.sizes)
