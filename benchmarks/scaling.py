@@ -1,6 +1,6 @@
 """`make scaling`: time per round against nonzeros, and against n at fixed nonzeros; memory per nonzero.
 
-Random least squares, 20 nonzeros per row, 5 rows per client, d = nonzeros/10, one core. Writes docs/scaling.png, .svg, .json.
+Random least squares, 20 nonzeros per row, 5 rows per client, d = nonzeros/10, one core. Writes docs/scaling.*.
 """
 
 from __future__ import annotations
@@ -75,9 +75,8 @@ def main() -> None:
     draw(by_size, by_clients, options.out)
     for p in by_size + by_clients:
         size = f"{p.nonzeros:>11,} nonzeros  n = {p.n:>9,}  d = {p.d:>11,}"
-        print(
-            f"{size}  {p.microseconds:>11,.1f} us  {1e3 * p.microseconds / p.nonzeros:.2f} ns and {p.bytes_per_nonzero:.1f} B each"
-        )
+        each = f"{1e3 * p.microseconds / p.nonzeros:.2f} ns and {p.bytes_per_nonzero:.1f} B each"
+        print(f"{size}  {p.microseconds:>11,.1f} us  {each}")
 
 
 if __name__ == "__main__":

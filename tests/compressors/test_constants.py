@@ -8,7 +8,7 @@ from discovery import COMPRESSORS
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.compressors.base import Contractive, Unbiased, index_bits
+from errorfeedback.compressors.base import Contractive, Unbiased, bits_per_index
 from errorfeedback.core import Round
 from errorfeedback.sparsity.support import full_support
 
@@ -150,7 +150,7 @@ def test_bits_are_values_and_indices_that_the_other_side_cannot_know():
 
 def test_index_bits_are_exact_at_powers_of_two():
     sizes = np.array([1, 2, 3, 4, 5, 2**20, 2**20 + 1, 2**40, 2**40 + 1])
-    assert index_bits(sizes).tolist() == [int(s - 1).bit_length() for s in sizes]
+    assert bits_per_index(sizes).tolist() == [int(s - 1).bit_length() for s in sizes]
 
 
 BAD = {

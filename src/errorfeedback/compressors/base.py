@@ -29,12 +29,21 @@ class Message:
     positions: Integers | None
     """None: every position, so no index crosses the wire."""
     values: Floats
-    bits: int
-    """Values and indices, all clients of the shard."""
-    authors_bits: int
-    """The same as the authors count: 32 bits per value, indices free, a full gradient costs d."""
+    index_bits: int = 0
+    """What the indices cost, all clients of the shard together."""
     absent: int = 0
     """Entries of x that nobody had to send down, because their clients did not answer."""
+
+    @property
+    def bits(self) -> int:
+        """Values (in their own precision) and indices."""
+        return 8 * self.values.nbytes + self.index_bits
+
+    @property
+    def authors_bits(self) -> int:
+        """The same as the authors count: 32 bits per value, indices free, a full gradient costs d."""
+        sent = len(self.values) if self.positions is not None else self.support.n * self.support.d
+        return AUTHORS_VALUE_BITS * sent
 
     @property
     def features(self) -> Integers:
@@ -64,12 +73,12 @@ class Message:
 
 def everything(u: Lifted, support: Support) -> Message:
     """The uncompressed message: a client sends its |J_i| values; no index is needed."""
-    return Message(support, None, u.copy(), VALUE_BITS * support.size, AUTHORS_VALUE_BITS * support.n * support.d)
+    return Message(support, None, u.copy())
 
 
 def nothing(support: Support) -> Message:
     """The empty message."""
-    return Message(support, np.empty(0, dtype=np.intp), np.empty(0), 0, 0)
+    return Message(support, np.empty(0, dtype=np.intp), np.empty(0))
 
 
 class Operator(ABC):
@@ -97,9 +106,13 @@ class Compressor(ABC):
         """The expected share of all entries that is sent."""
         return float(self.entries(support).sum() / support.size)
 
-    @abstractmethod
+    def index_bits(self, support: Support) -> PerClient:
+        """What indices cost each client in a round (on average); nothing where the server can tell them by itself."""
+        return np.zeros(support.n)
+
     def bits(self, support: Support) -> PerClient:
-        """What a message costs each client in a round (on average, where it varies)."""
+        """What a message of float64 values costs each client in a round (on average, where it varies)."""
+        return VALUE_BITS * self.entries(support) + self.index_bits(support)
 
     @classmethod
     @abstractmethod
@@ -141,10 +154,10 @@ class Unbiased(Compressor):
         return float(self.omega(support).max()) / support.n_total, 0.0
 
 
-def index_bits(sizes: Integers) -> Integers:
+def bits_per_index(sizes: Integers) -> Integers:
     """ceil(log2 |J_i|): the bits of one index when both sides know J_i.
 
-    >>> index_bits(np.array([1, 2, 3, 4, 5]))
+    >>> bits_per_index(np.array([1, 2, 3, 4, 5]))
     array([0, 1, 2, 2, 3])
     """
     return np.frexp((sizes - 1).astype(np.float64))[1].astype(np.int64)
@@ -194,7 +207,3 @@ class Sparsifier(Compressor):
 
     def entries(self, support: Support) -> PerClient:
         return self.levels(support).astype(np.float64)
-
-    def bits(self, support: Support) -> PerClient:
-        """Values only: the server knows which entries they are."""
-        return self.entries(support) * VALUE_BITS

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import Contractive, Message, Operator, check_k, index_bits
+from errorfeedback.compressors.base import Contractive, Message, Operator, bits_per_index, check_k
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Integers, Lifted, PerClient, Round
+from errorfeedback.core import Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 
 
@@ -82,13 +82,13 @@ class ExactOnCommon(Contractive):
     def entries(self, support: Support) -> PerClient:
         return (support.sizes - self.rest(support) + self.levels(support)).astype(np.float64)
 
-    def bits(self, support: Support) -> PerClient:
+    def index_bits(self, support: Support) -> PerClient:
         rest, levels = self.rest(support), self.levels(support)
-        index = np.where(levels < rest, index_bits(np.maximum(rest, 1)), 0)
-        return ((support.sizes - rest) * VALUE_BITS + levels * (VALUE_BITS + index)).astype(np.float64)
+        index = np.where(levels < rest, bits_per_index(np.maximum(rest, 1)), 0)
+        return (levels * index).astype(np.float64)
 
     def on(self, support: Support) -> Operator:
-        return _Split(support, self.exact(support), self.levels(support), int(self.bits(support).sum()))
+        return _Split(support, self.exact(support), self.levels(support), int(self.index_bits(support).sum()))
 
     @classmethod
     def examples(cls) -> Sequence[ExactOnCommon]:
@@ -98,12 +98,12 @@ class ExactOnCommon(Contractive):
 class _Split(Operator):
     """S0 as it is, and TopK on the segments that are left when S0 is cut out of them."""
 
-    def __init__(self, support: Support, exact: NDArray[np.bool_], levels: Integers, bits: int) -> None:
+    def __init__(self, support: Support, exact: NDArray[np.bool_], levels: Integers, index_bits: int) -> None:
         super().__init__(support)
         common = exact[support.indices]
         self.common = np.flatnonzero(common)
         self.rest = np.flatnonzero(~common)
-        self.bits = bits
+        self.index_bits = index_bits
         sizes = np.add.reduceat(~common, support.indptr[:-1], dtype=np.int64)
         owners = sizes > 0
         self.top: Operator | None = None
@@ -117,4 +117,4 @@ class _Split(Operator):
         if self.top is not None:
             chosen = self.top(u[self.rest], ctx).positions
             positions = np.sort(np.concatenate([positions, self.rest[chosen]]))
-        return Message(self.support, positions, u[positions], self.bits, AUTHORS_VALUE_BITS * len(positions))
+        return Message(self.support, positions, u[positions], self.index_bits)

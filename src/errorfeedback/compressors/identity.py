@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive, Message, Operator, Unbiased, everything
-from errorfeedback.core import VALUE_BITS, Lifted, PerClient, Round
+from errorfeedback.core import Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 
 
@@ -28,9 +28,6 @@ class Identity(Contractive, Unbiased):
 
     def entries(self, support: Support) -> PerClient:
         return support.sizes.astype(np.float64)
-
-    def bits(self, support: Support) -> PerClient:
-        return self.entries(support) * VALUE_BITS
 
     def on(self, support: Support) -> Operator:
         return _Everything(support)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Contractive, Message, Operator
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import AUTHORS_VALUE_BITS, Floats, Lifted, PerClient, Round
+from errorfeedback.core import Floats, Lifted, PerClient, Round
 from errorfeedback.keyed import uniform
 from errorfeedback.sparsity.support import Support
 
@@ -64,11 +64,13 @@ class Participating(Contractive):
     def entries(self, support: Support) -> PerClient:
         return self.probabilities(support) * self.compressor.entries(support)
 
-    def bits(self, support: Support) -> PerClient:
-        return self.probabilities(support) * self.compressor.bits(support)
+    def index_bits(self, support: Support) -> PerClient:
+        return self.probabilities(support) * self.compressor.index_bits(support)
 
     def on(self, support: Support) -> Operator:
-        return _Answers(support, self.compressor.on(support), self.probabilities(support), self.compressor.bits(support))
+        return _Answers(
+            support, self.compressor.on(support), self.probabilities(support), self.compressor.index_bits(support)
+        )
 
     @classmethod
     def examples(cls) -> Sequence[Participating]:
@@ -76,9 +78,9 @@ class Participating(Contractive):
 
 
 class _Answers(Operator):
-    def __init__(self, support: Support, inner: Operator, p: PerClient, bits: PerClient) -> None:
+    def __init__(self, support: Support, inner: Operator, p: PerClient, index_bits: PerClient) -> None:
         super().__init__(support)
-        self.inner, self.p, self.bits = inner, np.ascontiguousarray(p), bits
+        self.inner, self.p, self.index_bits = inner, np.ascontiguousarray(p), index_bits
         self.answers = np.empty(support.n, dtype=bool)
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
@@ -91,8 +93,7 @@ class _Answers(Operator):
             support,
             positions[kept],
             message.values[kept],
-            int(self.bits[self.answers].sum()),
-            AUTHORS_VALUE_BITS * int(kept.sum()),
+            int(self.index_bits[self.answers].sum()),
             absent=int(support.sizes[~self.answers].sum()),
         )
 

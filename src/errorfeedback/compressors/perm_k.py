@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from errorfeedback.compressors.base import Message, Operator, Unbiased
-from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
+from errorfeedback.core import Floats, Lifted, PerClient, Round
 from errorfeedback.keyed import COIN, uniform, uniforms
 from errorfeedback.sparsity.support import Support
 
@@ -66,9 +66,6 @@ class PermK(Unbiased):
     def entries(self, support: Support) -> PerClient:
         return np.ones(support.n) if _one_feature_each(support) else support.sums(1.0 / support.counts[support.indices])
 
-    def bits(self, support: Support) -> PerClient:
-        return self.entries(support) * VALUE_BITS
-
     def on(self, support: Support) -> Operator:
         return _FeaturePerClient(support) if _one_feature_each(support) else _OwnerPerFeature(support)
 
@@ -90,16 +87,13 @@ def _places(total: int, ctx: Round) -> Floats:
     return (order + uniform(ctx.seed, ctx.t, ORDER - 1)) / total
 
 
-def _message(support: Support, positions: Integers, values: Floats) -> Message:
-    return Message(support, positions, values, VALUE_BITS * len(values), AUTHORS_VALUE_BITS * len(values))
-
-
 class _OwnerPerFeature(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         support = self.support
         chosen = np.minimum(np.floor(support.counts * _places(support.d, ctx)), support.counts - 1)
         positions = np.flatnonzero(chosen[support.indices] == support.ranks)
-        return _message(support, positions, u[positions] * support.counts[support.indices[positions]])
+        scale = support.counts[support.indices[positions]].astype(u.dtype)
+        return Message(support, positions, u[positions] * scale)
 
 
 class _FeaturePerClient(Operator):
@@ -108,4 +102,4 @@ class _FeaturePerClient(Operator):
         mine = _places(support.n_total, ctx)[support.first : support.first + support.n]
         feature = np.minimum(np.floor(d * mine), d - 1).astype(np.int64)
         positions = support.indptr[:-1] + feature
-        return _message(support, positions, u[positions] * float(d))
+        return Message(support, positions, u[positions] * u.dtype.type(d))

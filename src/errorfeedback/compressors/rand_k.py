@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, Unbiased
-from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
+from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.keyed import GOLDEN, stream, unit
 from errorfeedback.sparsity.support import Support
 
@@ -75,12 +75,10 @@ class _Choice(Operator):
         self.ends = np.concatenate([[0], np.cumsum(levels)])
         self.positions = np.empty(self.ends[-1], dtype=np.int64)
         self.scale = np.repeat(scale, levels)
-        self.bits = VALUE_BITS * int(levels.sum())
-        self.authors_bits = AUTHORS_VALUE_BITS * int(levels.sum())
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         _choose(ctx.seed, ctx.t, self.support.first, self.support.indptr, self.ends, self.positions)
-        return Message(self.support, self.positions, u[self.positions] * self.scale, self.bits, self.authors_bits)
+        return Message(self.support, self.positions, (u[self.positions] * self.scale).astype(u.dtype, copy=False))
 
 
 @numba.njit(cache=True)

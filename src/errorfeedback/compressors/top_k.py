@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, index_bits
-from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Integers, Lifted, PerClient, Round
+from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, bits_per_index
+from errorfeedback.core import Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 
 
@@ -28,13 +28,13 @@ class TopK(Sparsifier, Contractive):
     def alpha(self, support: Support) -> PerClient:
         return self.share(support)
 
-    def bits(self, support: Support) -> PerClient:
+    def index_bits(self, support: Support) -> PerClient:
         levels = self.levels(support)
         indexed = levels < support.sizes  # a client that sends all it has needs no index
-        return (levels * (VALUE_BITS + indexed * index_bits(support.sizes))).astype(np.float64)
+        return (levels * indexed * bits_per_index(support.sizes)).astype(np.float64)
 
     def on(self, support: Support) -> Operator:
-        return _Selection(support, self.levels(support))
+        return _Selection(support, self.levels(support), int(self.index_bits(support).sum()))
 
     @classmethod
     def examples(cls) -> Sequence[TopK]:
@@ -42,20 +42,16 @@ class TopK(Sparsifier, Contractive):
 
 
 class _Selection(Operator):
-    def __init__(self, support: Support, levels: Integers) -> None:
+    def __init__(self, support: Support, levels: Integers, index_bits: int) -> None:
         super().__init__(support)
         self.ends = np.concatenate([[0], np.cumsum(levels)])
         self.positions = np.zeros(self.ends[-1], dtype=np.int64)
-        self.values = np.empty(self.ends[-1])
         self.select = _largest if np.all(levels == 1) else _select
-        compressed = levels < support.sizes  # a client that sends all it has needs no index
-        self.bits = int((levels * (VALUE_BITS + compressed * index_bits(support.sizes))).sum())
-        self.authors_bits = AUTHORS_VALUE_BITS * int(levels.sum())
+        self.index_bits = index_bits
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         self.select(u, self.support.indptr, self.ends, self.positions)
-        u.take(self.positions, out=self.values, mode="clip")  # "clip": numpy would copy through a buffer otherwise
-        return Message(self.support, self.positions, self.values, self.bits, self.authors_bits)
+        return Message(self.support, self.positions, u[self.positions], self.index_bits)
 
 
 STRIP = 32

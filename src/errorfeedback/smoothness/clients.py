@@ -5,7 +5,7 @@ run Lanczos
 (see `spectrum`) *together*: one product with the lifted matrix is a step of every client, so the cost is a few passes
 over the
 data whatever n is. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta: then
-theta + rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
+theta + MIXED rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from errorfeedback.sparsity.support import Support
 TOGETHER = 48
 """From this many rows and features on, clients run Lanczos together."""
 STEPS, EVERY = 60, 10
-CLOSE = 1e-7
-"""The bound may be above the eigenvalue by this much of it."""
+CLOSE, MIXED = 1e-8, 100
+"""Residuals that are small enough, and how many of them are added (see `spectrum`: two close eigenvalues may be mixed)."""
 GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
 
@@ -68,7 +68,7 @@ def _lanczos_together(k: Curvature, support: Support) -> tuple[PerClient, NDArra
             T, off = np.array(diagonals), np.array(offs)
             for i in np.flatnonzero(~done):
                 theta, rho = ritz(T[:, i], off[:, i], float(beta[i]))
-                norms[i], done[i] = theta + rho, rho <= CLOSE * theta
+                norms[i], done[i] = theta + MIXED * rho, rho <= CLOSE * theta
             if done.all():
                 break
         offs.append(beta)

@@ -1,10 +1,14 @@
 """The largest eigenvalue of a symmetric positive semidefinite operator, from above.
 
 Small operators (d <= DENSE) are written out and given to LAPACK. Others get Lanczos from a seeded random start. Lanczos
-stops when the residual rho of its top Ritz pair is below TOLERANCE of the Ritz value theta: then theta + rho bounds the
-eigenvalue that theta approximates. If STEPS steps do not get there, the bound of Kuczynski and Wozniakowski (1992,
-Theorem 4.2) is used instead: after k steps from a random start, P(theta < (1 - eps) lambda_max) is at most
-1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)); eps is chosen so that this is FAILURE, and theta / (1 - eps) is returned.
+stops when the residual rho of its top Ritz pair is below TOLERANCE of the Ritz value theta: then an eigenvalue lies within
+rho of theta. It may be the second largest, when the two are so close that their eigenvectors are still mixed: with shares
+w1 and w2 of the mixture, lambda_max - theta = rho sqrt(w2/w1). The shares are those of a random start, so that the square
+root is a ratio of two normal numbers; MIXED = 100 TOLERANCE is added for it.
+
+If STEPS steps do not get there, the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2) is used instead: after k steps
+from a random start, P(theta < (1 - eps) lambda_max) is at most 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)); eps is chosen so
+that this is FAILURE, and theta / (1 - eps) is returned.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from scipy.linalg import eigh_tridiagonal, eigvalsh
 from errorfeedback.core import Floats
 
 DENSE = 200
-TOLERANCE = 1e-10
+TOLERANCE = 1e-12
+MIXED = 100 * TOLERANCE
 STEPS = 300
 FAILURE = 1e-10
 SEED = 0x5EED
@@ -61,11 +66,12 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
         diagonal.append(float(w @ v))
         w -= diagonal[-1] * v + beta * before
         beta = float(np.linalg.norm(w))
-        if k % 5 == 0 or beta == 0.0 or k == STEPS:
+        exhausted = beta <= ROUNDING * max(diagonal)  # the start lies in a space that has been searched
+        if k % 5 == 0 or exhausted or k == STEPS:
             theta, rho = ritz(diagonal, off, beta)
-            if rho <= TOLERANCE * theta or beta == 0.0:
+            if rho <= TOLERANCE * theta or exhausted:
                 return Eigenvalue(
-                    (theta + rho) * (1 + _slack(d)), f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
+                    (theta + rho) * (1 + MIXED + _slack(d)), f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
                 )
         off.append(beta)
         before, v = v, w / beta

@@ -202,8 +202,8 @@ class Theory:
 
     @property
     def beats_dgd(self) -> bool:
-        """Condition (ii) of Table 1: sqrt(c/n) L_plus <= L."""
-        return bool(np.sqrt(self.c / self.n) * self.L_plus <= self.L)
+        """Condition (ii) of Table 1: sqrt(c/n) L_plus <= L, up to the 1e-9 to which both are known (c = 1 is equality)."""
+        return bool(np.sqrt(self.c / self.n) * self.L_plus <= self.L * (1 + 1e-9))
 
     def lyapunov(self, f: float, G: float, gamma: float, f_star: float = 0.0) -> float:
         """Psi = f(x) - f* + (gamma c / (2 theta n)) G (equation 21)."""
