@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.compressors.base import index_bits
+from errorfeedback.compressors.base import bits_per_index
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient
 from errorfeedback.methods.ef21 import EF21
@@ -100,7 +100,7 @@ class Search:
         else:
             shares = self.owned.T @ (L[:, None] * xi)
             M2 = shares[rare].max(axis=0, initial=0.0) * shares.max(axis=0) / theory.n**2
-        index = np.where(sent < rest[:, None], index_bits(np.maximum(rest, 1))[:, None], 0)
+        index = np.where(sent < rest[:, None], bits_per_index(np.maximum(rest, 1))[:, None], 0)
         message = VALUE_BITS * (sizes - rest).mean() + (sent * (VALUE_BITS + index)).mean(axis=0)
         gamma = np.array([largest_root(theory.L, sqrt(m)) for m in M2])
         bits = VALUE_BITS * sizes.mean() + message * 2 * self.start.gap / (gamma * self.start.epsilon)
