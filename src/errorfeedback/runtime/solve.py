@@ -111,7 +111,8 @@ class _Server:
         self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
         self.value_bits = 8 * problem.dtype.itemsize
         self.uplink = self.downlink = self.authors = 0
-        self.telemetry_bits = self.value_bits * self.support.n * stepsize.asks.numbers
+        self.asks = stepsize.asks
+        self.telemetry_bits = self.value_bits * self.support.n * self.asks.numbers
         self.broadcast_bits = self.value_bits * self.support.size  # a client gets its own coordinates of x
         self.rows: list[dict[str, float]] = []
 
@@ -137,7 +138,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx))
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, x, direction, ctx)
+            telemetry = self._telemetry(session, x, direction, ctx) if self.asks.numbers else None
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             if t % every == 0 or t == rounds:
                 seconds = clock.seconds
@@ -167,15 +168,13 @@ class _Server:
         total /= self.support.n
         return total
 
-    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry | None:
+    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry:
         """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
-        ask = self.stepsize.asks
+        ask = self.asks
         if ask.full_gradient:
             seen = session.observe(x)
             assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
             return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
-        if not ask.numbers:
-            return None
         told = session.telemetry(ask, x, ctx)
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(told[:, 0] if ask.G else None, error2)
