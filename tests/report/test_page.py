@@ -48,6 +48,7 @@ def test_text_cannot_break_the_page():
 def test_a_drawing_has_every_x_axis_and_gaps_where_a_logarithm_has_no_place():
     (spec,) = specs(Drawing(figure()).html())
     assert spec["switch"]["rounds"]["x"] == [[0, 1, 2, 3]]
+    assert spec["figure"]["data"][0]["y"] == [1.0, None, None, 1e-3]
     assert spec["switch"]["bits"]["x"] == [[0, 64, 128, 192]]
     (trace,) = spec["figure"]["data"]
     assert trace["name"] == "EF21 </script>"

@@ -68,7 +68,8 @@ def reproduce(
             reasons |= run_jobs(runnable, store, workers=jobs or cores(), told=told)
     except KeyboardInterrupt:
         done = sum(map(store.has, wanted))
-        console.print(f"\nInterrupted: {done} of {len(wanted)} parts are stored in {out}; the same command continues there.")
+        stored = f"{done} of {len(wanted)} parts are stored in {out}"
+        console.print(f"\nInterrupted: {stored}; the same command continues there.", soft_wrap=True)
         raise typer.Exit(130) from None
     results = [collect(experiment, options, store, command, reasons) for experiment in experiments]
     for result in results:

@@ -41,6 +41,11 @@ class Options:
         """How many rounds a curve gets: the user's number, else the quick or the authors' one."""
         return self.rounds or (quick if self.quick else full)
 
+    @property
+    def points(self) -> int:
+        """About how many rounds of a long curve are recorded: recording costs about as much as a round."""
+        return 200 if self.quick else 1_000
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -49,6 +54,9 @@ class Findings:
     figures: Sequence[Figure]
     claims: Sequence[Verdict]
     tables: Sequence[Table] = ()
+    """Shown when the reader opens them."""
+    open_tables: Sequence[Table] = ()
+    """Shown at once."""
     notes: Sequence[str] = ()
 
 

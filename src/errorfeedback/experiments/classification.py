@@ -35,8 +35,9 @@ def runs(name: str, options: Options) -> list[Run]:
         rules[ADAPTIVE] = ef.Adaptive()
     problem, rounds = Libsvm(name, options.seed), options.horizon(*EF21_ROUNDS)
     method = ef.EF21(ef.TopK(1), start=start)
-    made = [Run(problem, label, method, rule, rounds, options.seed) for label, rule in rules.items()]
-    return [*made, Run(problem, GD, ef.DGD(), ef.InverseL(), options.horizon(*GD_ROUNDS), options.seed)]
+    made = [Run(problem, label, method, rule, rounds, options.seed, options.points) for label, rule in rules.items()]
+    gd_rounds = options.horizon(*GD_ROUNDS)
+    return [*made, Run(problem, GD, ef.DGD(), ef.InverseL(), gd_rounds, options.seed, points=gd_rounds)]
 
 
 def load(names: Sequence[str], options: Options, store: Store) -> dict[str, Traces]:
@@ -44,10 +45,15 @@ def load(names: Sequence[str], options: Options, store: Store) -> dict[str, Trac
     return {name: traces(store, runs(name, options)) for name in names}
 
 
-def panel(title: str, curves: Traces, y: str = "grad_norm2", axis: Axis = GRADIENT, without: str = "") -> Lines:
+def panel(title: str, curves: Traces) -> Lines:
     """The stored curves of one data set."""
-    shown = [curves[label].curve(*STYLE[label], y=y) for label in STYLE if label in curves and label != without]
-    return Lines(title, shown, axis)
+    return Lines(title, [curves[label].curve(*STYLE[label]) for label in STYLE if label in curves], GRADIENT)
+
+
+def side_panel(title: str, curves: Traces, column: str, y: Axis) -> Lines:
+    """Another column of the EF21 curves, beside a panel that has the legend."""
+    shown = [curves[label].curve(*STYLE[label], column=column) for label in STYLE if label in curves and label != GD]
+    return Lines(title, shown, y, legend=False)
 
 
 def tables(found: Mapping[str, Traces]) -> list[Table]:

@@ -24,6 +24,8 @@ GRADIENT = Axis("‖∇f(x)‖²", log=True)
 
 DEPTH = 1e-10
 """Levels below this share of the start are not compared: rounding takes over."""
+ROUNDING = 1e-16
+"""Curves are drawn down to this share of their start."""
 SMALL = 1.35
 """What the paper itself calls a small factor (figure 4)."""
 LARGE = 10.0
@@ -77,11 +79,13 @@ class Trace:
         above, below = self.grad2[k - 1], max(self.grad2[k], np.finfo(float).tiny)
         return float(x[k - 1] + (x[k] - x[k - 1]) * np.log(above / level) / np.log(above / below))
 
-    def curve(self, colour: int, dash: int = 0, y: str = "grad_norm2") -> Curve:
+    def curve(self, colour: int, dash: int = 0, column: str = "grad_norm2") -> Curve:
+        """The curve to draw, down to where rounding takes over; the legend names the rule and its step."""
         steady = np.ptp(self.gammas) == 0
         name = f"{self.label}, γ = {self.gamma:.3g}" if steady else f"{self.label}, median γᵗ = {self.gamma:.3g}"
-        keep = thinned(len(self.grad2))
-        return Curve(name, {axis: self.x(axis)[keep] for axis in AXES}, self.record.columns[y][keep], colour, dash)
+        done = np.flatnonzero(self.grad2 <= ROUNDING * self.grad2[0])
+        keep = thinned(int(done[0]) + 1 if len(done) else len(self.grad2))
+        return Curve(name, {axis: self.x(axis)[keep] for axis in AXES}, self.record.columns[column][keep], colour, dash)
 
 
 def thinned(rows: int) -> Integers:

@@ -24,6 +24,8 @@ from errorfeedback.report.page import Verdict
 TOPK, PERMK, RANDK = "EF21 + TopK", "MARINA + PermK", "MARINA + RandK"
 STYLE = {TOPK: (1, 0), PERMK: (0, 0), RANDK: (3, 1)}
 """Colour and dash."""
+POINTS = 100
+"""How many rounds of a run are recorded."""
 SIMILAR, MUCH = 2.0, 3.0
 """“Similar”: within this factor; “much faster”: at least by this factor."""
 
@@ -54,7 +56,8 @@ class Task:
         rounds = options.horizon(*self.rounds)
         return {
             name: [
-                Run(problem, f"{name}, γ = 2^{e}", method, ef.Constant(2.0**e), rounds, options.seed) for e in self.exponents
+                Run(problem, f"{name}, γ = 2^{e}", method, ef.Constant(2.0**e), rounds, options.seed, POINTS)
+                for e in self.exponents
             ]
             for name, method in methods.items()
         }
@@ -62,9 +65,9 @@ class Task:
 
 PIXELS = {"digits": 64, "mnist": 784}
 TASKS = (
-    Task("digits", 10, 8, range(-8, -3), (2_000, 200)),
-    Task("digits", 100, 8, range(-8, -3), (2_000, 200)),
-    Task("mnist", 100, 16, range(-12, -6), (500, 100)),
+    Task("digits", 10, 8, range(-8, -3), (2_000, 150)),
+    Task("digits", 100, 8, range(-8, -3), (2_000, 150)),
+    Task("mnist", 100, 16, range(-13, -8), (400, 100)),
 )
 
 

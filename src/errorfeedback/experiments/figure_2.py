@@ -11,7 +11,7 @@ from errorfeedback.experiments.recipes import Synthetic
 from errorfeedback.experiments.regression import PUBLISHED, THEOREM, Plan, gap_claims, shown, theorem_claim
 from errorfeedback.experiments.store import Store
 
-PLAN = Plan(Synthetic, published=ef.RareFeatures(alpha="K/d"), rounds=(100_000, 4_000))
+PLAN = Plan(Synthetic, published=ef.RareFeatures(alpha="K/d"), rounds=(100_000, 3_000))
 
 
 class Figure2(Experiment):

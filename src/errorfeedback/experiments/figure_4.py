@@ -45,8 +45,8 @@ class Figure4(Experiment):
 def _row(name: str, curves: data.Traces) -> list[Lines]:
     return [
         data.panel(name, curves),
-        data.panel(f"{name}: cᵗ", curves, "c_t", Axis("cᵗ"), without=data.GD),
-        data.panel(f"{name}: γᵗ", curves, "gamma", Axis("γᵗ", log=True), without=data.GD),
+        data.side_panel(f"{name}: cᵗ", curves, "c_t", Axis("cᵗ")),
+        data.side_panel(f"{name}: γᵗ", curves, "gamma", Axis("γᵗ")),
     ]
 
 

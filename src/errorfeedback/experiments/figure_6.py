@@ -37,7 +37,7 @@ class PublishedNonconvex(Fixed):
         return 1.0 / (theory.L + plain.L_plus * sqrt(theory.c / theory.n) * xi(published_alpha(theory)))
 
 
-PLAN = Plan(Nonconvex, published=PublishedNonconvex(), rounds=(10_000, 2_000), gd_rounds=(10_000, 2_000))
+PLAN = Plan(Nonconvex, published=PublishedNonconvex(), rounds=(10_000, 1_000), gd_rounds=(1_000, 100))
 
 
 class Figure6(Experiment):

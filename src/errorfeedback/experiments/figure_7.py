@@ -13,7 +13,7 @@ from errorfeedback.experiments.regression import GD, SHARES, STANDARD, Traces, n
 from errorfeedback.experiments.store import Store
 from errorfeedback.report.page import Verdict
 
-PLAN = replace(FIGURE_2, gd_rounds=(2_000, 500))
+PLAN = replace(FIGURE_2, gd_rounds=(2_000, 300))
 
 
 class Figure7(Experiment):

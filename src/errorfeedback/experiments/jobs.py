@@ -77,8 +77,8 @@ class Run(Job):
     method: Method
     rule: StepSize
     rounds: int
-    seed: int = 0
-    points: int = 1000
+    seed: int
+    points: int
     """About how many rounds are recorded."""
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from errorfeedback.experiments.results import Result
-from errorfeedback.report.page import Badge, Block, Cell, Code, Details, Drawing, Page, Section, Table, Text
+from errorfeedback.report.page import TONES, Badge, Block, Cell, Code, Details, Drawing, Page, Section, Table, Text
 
 TITLE = "Error Feedback Shines when Features are Rare: reproduced"
 LEAD = (
@@ -23,20 +24,28 @@ def write_page(results: Sequence[Result], folder: Path) -> Path:
 
 
 def _overview(results: Sequence[Result]) -> Section:
-    rows: list[list[Cell]] = [
-        [result.experiment.name, claim.statement, claim.badge] for result in results for claim in result.findings.claims
-    ]
-    verdicts = [claim.holds for result in results for claim in result.findings.claims]
-    counts = f"{verdicts.count(True)} hold, {verdicts.count(False)} do not, {verdicts.count(None)} could not be checked."
-    blocks: list[Block] = [Text(f"Of {len(verdicts)} claims, {counts}")]
+    rows: list[list[Cell]] = [[result.experiment.name, result.experiment.title, *_counts(result)] for result in results]
+    blocks: list[Block] = [Table(["experiment", "what", "hold", "do not", "open"], rows, "Claims by experiment")]
     if any(result.options.quick or result.options.rounds for result in results):
         blocks.append(Text("This run used short horizons; the verdicts at the authors' horizons may differ."))
-    return Section("Claims", [*blocks, Table(["experiment", "claim", "verdict"], rows)])
+    against = [(r, claim) for r in results for claim in r.findings.claims if claim.holds is False]
+    blocks += [replace(claim, statement=f"{r.experiment.name}: {claim.statement}") for r, claim in against]
+    return Section("Claims", blocks, "The count, and those that do not hold on these numbers.")
+
+
+def _counts(result: Result) -> list[Cell]:
+    verdicts = [claim.holds for claim in result.findings.claims]
+    return [Badge(str(verdicts.count(holds)), tone) if holds in verdicts else None for holds, tone in TONES.items()]
 
 
 def _section(result: Result) -> Section:
     findings = result.findings
-    blocks: list[Block] = [Text(result.experiment.says), *map(Drawing, findings.figures), *findings.claims]
+    blocks: list[Block] = [
+        Text(result.experiment.says),
+        *map(Drawing, findings.figures),
+        *findings.open_tables,
+        *findings.claims,
+    ]
     if result.missing:
         reasons = Table(["not there", "why"], [[file, why] for file, why in result.missing.items()])
         blocks.append(Details(f"{len(result.missing)} parts are missing", [reasons]))

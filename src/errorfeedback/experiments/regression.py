@@ -33,6 +33,8 @@ STANDARD = "EF21, standard step"
 THEOREM = "EF21, Theorem 1"
 PUBLISHED = "EF21, new step as published"
 GD = "GD, 1/L"
+GD_POINTS = 2_000
+"""GD is done within a few rounds: record every one."""
 STYLE = {STANDARD: (0, 0), THEOREM: (1, 0), PUBLISHED: (1, 1), GD: (2, 2)}
 """Colour and dash."""
 
@@ -59,10 +61,11 @@ class Plan:
             rules[THEOREM] = ef.RareFeatures()
         problem, rounds = self.recipe(c, options.seed), options.horizon(*self.rounds)
         made = [
-            Run(problem, name, ef.EF21(ef.TopK(1), start=start), rule, rounds, options.seed) for name, rule in rules.items()
+            Run(problem, name, ef.EF21(ef.TopK(1), start=start), rule, rounds, options.seed, options.points)
+            for name, rule in rules.items()
         ]
         if self.gd_rounds is not None:
-            made.append(Run(problem, GD, ef.DGD(), ef.InverseL(), options.horizon(*self.gd_rounds), options.seed))
+            made.append(Run(problem, GD, ef.DGD(), ef.InverseL(), options.horizon(*self.gd_rounds), options.seed, GD_POINTS))
         return made
 
     def all_runs(self, options: Options) -> list[Run]:

@@ -58,6 +58,7 @@ def collect(experiment: Experiment, options: Options, store: Store, command: str
 
 def write(result: Result, store: Store) -> None:
     """The experiment's figures and its JSON."""
+    store.folder.mkdir(parents=True, exist_ok=True)
     for figure in result.findings.figures:
         save(figure, store.folder)
     path = store.folder / f"{result.experiment.name}.json"

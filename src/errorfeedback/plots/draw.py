@@ -6,22 +6,27 @@ A figure with curves gets a row of panels for each of its first two x axes (roun
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import singledispatch
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
-from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, Panel
+from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, Panel, drawable
 
 LINES = dict(zip(DASHES, ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2))), strict=True))
 PANEL = (4.3, 3.5)
 """Inches."""
+ROOM = 44
+"""Characters of labels that fit under a panel side by side; more are turned."""
 INK, SOFT, GRID = "#1c2024", "#60676f", "#e4e6e9"
 
 
@@ -30,8 +35,11 @@ def save(figure: Figure, folder: Path) -> list[Path]:
     canvas = draw(figure)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{figure.name}.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    with rc_context({"svg.hashsalt": figure.name}):
+        canvas.draw_without_rendering()
+        canvas.set_layout_engine("none")  # laid out: no need to do it again for each file
+        for path in paths:
+            canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
     return paths
 
 
@@ -40,65 +48,72 @@ def draw(figure: Figure) -> Canvas:
     cells = _cells(figure)
     rows = -(-len(cells) // figure.columns)
     canvas = Canvas(figsize=(PANEL[0] * figure.columns, PANEL[1] * rows), layout="constrained")
+    canvas.get_layout_engine().set(h_pad=0.08, w_pad=0.06)  # type: ignore[union-attr, call-arg]
     FigureCanvasAgg(canvas)
     grid = canvas.subplots(rows, figure.columns, squeeze=False)
-    for place, (panel, x) in zip(grid.flat, cells, strict=False):
-        _draw(panel, place, x)
+    for place, cell in zip(grid.flat, cells, strict=False):
+        _draw(cell.panel, place, cell.x, cell.legend)
     for place in grid.flat[len(cells) :]:
         place.remove()
     return canvas
 
 
-def _cells(figure: Figure) -> list[tuple[Panel, Mapping[str, Axis]]]:
-    """Every row of panels over rounds, and below it the same over bits; other panels once."""
-    panels = list(figure.panels)
-    shown = list(islice(figure.axes.items(), 2))
-    cells: list[tuple[Panel, Mapping[str, Axis]]] = []
-    for lo in range(0, len(panels), figure.columns):
-        row = panels[lo : lo + figure.columns]
-        curves = [panel for panel in row if isinstance(panel, Lines)]
-        if len(curves) == len(row) and len(row) == figure.columns and len(panels) == len(row):
-            cells += [(panel, {name: axis}) for name, axis in shown for panel in row]
-        else:
-            cells += [(panel, dict(shown[:1])) for panel in row]
-    return cells
+@dataclass(frozen=True, eq=False)
+class _Cell:
+    """A panel over one x axis."""
+
+    panel: Panel
+    x: Mapping[str, Axis]
+    legend: bool = True
+
+
+def _cells(figure: Figure) -> list[_Cell]:
+    """Panels that are one row of curves appear twice: over the first x axis, and below over the second with the legend."""
+    first, *others = [{name: axis} for name, axis in figure.axes.items()] or [{}]
+    one_row = len(figure.panels) == figure.columns and all(isinstance(panel, Lines) for panel in figure.panels)
+    if not (one_row and others):
+        return [_Cell(panel, first) for panel in figure.panels]
+    return [_Cell(panel, first, legend=False) for panel in figure.panels] + [
+        _Cell(panel, others[0]) for panel in figure.panels
+    ]
 
 
 @singledispatch
-def _draw(panel: Any, place: Axes, x: Mapping[str, Axis]) -> None:
+def _draw(panel: Any, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     raise TypeError(f"no drawing for {type(panel).__name__}; a panel is Lines, Bars or Heatmap")
 
 
 @_draw.register
-def _(panel: Lines, place: Axes, x: Mapping[str, Axis]) -> None:
+def _(panel: Lines, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     ((name, axis),) = x.items()
     for curve in panel.curves:
-        y = curve.y if not panel.y.log else np.where(curve.y > 0, curve.y, np.nan)
-        y = np.where(np.isfinite(y), y, np.nan)
+        x_values, y = drawable(curve.x[name], axis), drawable(curve.y, panel.y)
         colour = COLOURS[curve.colour % len(COLOURS)]
-        place.plot(curve.x[name], y, color=colour, linestyle=LINES[DASHES[curve.dash]], linewidth=1.8, label=curve.label)
+        place.plot(x_values, y, color=colour, linestyle=LINES[DASHES[curve.dash]], linewidth=1.8, label=curve.label)
     for label, height in panel.marks.items():
         place.axhline(height, color=SOFT, linewidth=0.8, linestyle=":")
         place.annotate(
             label, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7, color=SOFT
         )
     _style(place, panel.title, axis, panel.y)
-    place.legend(fontsize=7.5, frameon=True, framealpha=0.85, edgecolor="none", loc="best", handlelength=2.6)
+    if legend and panel.legend:
+        _legend(place, 1)
 
 
 @_draw.register
-def _(panel: Bars, place: Axes, x: Mapping[str, Axis]) -> None:
+def _(panel: Bars, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     width = 0.8 / len(panel.series)
     at = np.arange(len(panel.labels))
     for k, (name, values) in enumerate(panel.series.items()):
         place.bar(at + (k + 0.5) * width - 0.4, values, width * 0.94, label=name, color=COLOURS[k % len(COLOURS)])
     _style(place, panel.title, Axis(""), panel.y)
-    place.set_xticks(at, panel.labels)
-    place.legend(fontsize=7.5, frameon=True, framealpha=0.85, edgecolor="none")
+    crowded = sum(len(label) + 2 for label in panel.labels) > ROOM
+    place.set_xticks(at, panel.labels, rotation=35 if crowded else 0, ha="right" if crowded else "center")
+    _legend(place, 2)
 
 
 @_draw.register
-def _(panel: Heatmap, place: Axes, x: Mapping[str, Axis]) -> None:
+def _(panel: Heatmap, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     pattern = panel.values.dtype == bool
     colours = ListedColormap(["#ffffff", COLOURS[0]]) if pattern else "cividis"
     image = place.imshow(panel.values, aspect="auto", interpolation="nearest", cmap=colours)
@@ -108,12 +123,39 @@ def _(panel: Heatmap, place: Axes, x: Mapping[str, Axis]) -> None:
     place.grid(False)
 
 
+def _legend(place: Axes, columns: int) -> None:
+    """Below the axes, where it hides no curve."""
+    place.legend(
+        fontsize=7.5,
+        frameon=False,
+        loc="upper left",
+        bbox_to_anchor=(-0.02, 0),
+        bbox_transform=place.transAxes + ScaledTranslation(0, -0.5, place.figure.dpi_scale_trans),  # half an inch below
+        borderaxespad=0,
+        ncols=columns,
+        handlelength=2.8,
+        labelcolor=INK,
+    )
+
+
+def _ticks(axis: Any) -> None:
+    """Powers of ten; on an axis of less than two of them also 2 and 5 between."""
+    low, high = axis.get_view_interval()
+    narrow = high < 100 * low
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,), numticks=7))
+    axis.set_minor_locator(NullLocator())
+    if narrow:
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+
+
 def _style(place: Axes, title: str, x: Axis, y: Axis) -> None:
     place.set_title(title, fontsize=10, color=INK)
     place.set_xlabel(x.label, fontsize=9, color=INK)
     place.set_ylabel(y.label, fontsize=9, color=INK)
-    place.set_xscale("log" if x.log else "linear")
-    place.set_yscale("log" if y.log else "linear")
+    for scale, axis, quantity in ((place.set_xscale, place.xaxis, x), (place.set_yscale, place.yaxis, y)):
+        if quantity.log:
+            scale("log")
+            _ticks(axis)
     place.grid(True, color=GRID, linewidth=0.6)
     place.set_axisbelow(True)
     place.tick_params(labelsize=8, colors=SOFT)

@@ -45,6 +45,8 @@ class Lines:
     y: Axis
     marks: Mapping[str, float] = field(default_factory=dict)
     """Horizontal lines by label."""
+    legend: bool = True
+    """False: a neighbour with the same curves has it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,16 @@ class Figure:
             object.__setattr__(self, "columns", min(3, len(self.panels)))
         for curve in (c for panel in self.panels if isinstance(panel, Lines) for c in panel.curves):
             _check(self, curve)
+
+
+def drawable(values: Floats, axis: Axis) -> Floats:
+    """Infinities, NaN and, on a logarithmic axis, zeros leave a gap.
+
+    >>> drawable(np.array([0.0, 1.0, np.inf]), Axis("", log=True))
+    array([nan,  1., nan])
+    """
+    keep = np.isfinite(values) & ((values > 0) | (not axis.log))
+    return np.where(keep, values, np.nan)
 
 
 def _check(figure: Figure, curve: Curve) -> None:

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, precision
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.problems.blocks.base import Blocks
 from errorfeedback.problems.blocks.csr import CSR
@@ -55,6 +55,8 @@ class GLM(Problem):
     classes: tuple[Any, Any] | None = None
     """The two labels that became -1 and +1."""
     intercept: bool = False
+    shares: PerRow | None = None
+    """(rows,): f_i = sum_rows share * loss; 1/m_i where there are no sample weights."""
 
     @cached_property
     def blocks(self) -> Blocks:
@@ -63,21 +65,28 @@ class GLM(Problem):
     @cached_property
     def weights(self) -> PerRow:
         """curvature / m_i of every row: H_i = A_i' diag(weights) A_i bounds the Hessian of the rows' part."""
+        if self.shares is not None:
+            return (self.loss.curvature * self.shares).astype(self.dtype)
         m = np.diff(self.rows)
-        return np.repeat(self.loss.curvature / m, m)
+        return np.repeat((self.loss.curvature / m).astype(self.dtype), m)
 
     def values(self, x: Model) -> PerClient:
         x = self.restrict(x)
         z = self.blocks.predictions
-        self.blocks.forward(x, z, np.empty(self.support.size))
-        losses = np.add.reduceat(self.loss.values(z, self.target), self.rows[:-1]) / np.diff(self.rows)
+        self.blocks.forward(x, z, np.empty(self.support.size, dtype=self.dtype))
+        losses = self._over_clients(self.loss.values(z, self.target))
         if not self.regularizer.curvature:
             return losses
         return losses + self.support.sums(self.regularizer.values(self.support.gather(x)))
 
+    def _over_clients(self, losses: PerRow) -> PerClient:
+        if self.shares is not None:
+            return np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64)
+        return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
+
     def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
         x = self.restrict(x)
-        out = np.empty(self.support.size) if out is None else out
+        out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         self.loss.gradients(self.blocks, x, self.target, self.weights, out)
         if self.regularizer.curvature:
             out += self.regularizer.slopes(self.support.gather(x))
@@ -98,6 +107,7 @@ class GLM(Problem):
             support=support,
             columns=self.columns,
             width=self.width,
+            dtype=self.dtype,
             A=sparse.csr_array((data, self.A.indices[entries], indptr), shape=(b - a, self.d)),
             lifted=sparse.csr_array((data, positions, indptr), shape=(b - a, support.size)),
             target=self.target[a:b],
@@ -109,6 +119,7 @@ class GLM(Problem):
             discarded_rows=self.discarded_rows,
             classes=self.classes,
             intercept=self.intercept,
+            shares=None if self.shares is None else self.shares[a:b],
         )
 
     def curvature(self) -> Curvature:
@@ -136,12 +147,21 @@ class GLM(Problem):
 
 
 def least_squares(
-    A: Matrix, b: ArrayLike, clients: Clients, *, regularizer: Regularizer | None = None, intercept: bool = False
+    A: Matrix,
+    b: ArrayLike,
+    clients: Clients,
+    *,
+    regularizer: Regularizer | None = None,
+    intercept: bool = False,
+    dtype: DTypeLike = np.float64,
+    sample_weight: ArrayLike | None = None,
 ) -> GLM:
     """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x).
 
     `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
-    With `intercept` a column of ones is appended: x[-1] is the intercept.
+    With `intercept` a column of ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages.
+    With `sample_weight` (one number per row) f is the weighted mean over all rows, whatever the sizes of the clients:
+    f_i = n sum_rows w loss / (the sum of all w).
 
     >>> least_squares(np.eye(4), np.ones(4), clients=2).value(np.zeros(4))
     1.0
@@ -149,13 +169,23 @@ def least_squares(
     target = np.asarray(b)
     if target.dtype.kind not in "fiub":
         raise ValueError(f"b has the type {target.dtype}; least squares needs numbers")
-    return _glm(A, target.astype(np.float64), clients, Squared(), regularizer, intercept)
+    return _glm(
+        _as_csr(A, intercept, dtype), target.astype(np.float64), clients, Squared(), regularizer, intercept, sample_weight
+    )
 
 
 def logistic(
-    A: Matrix, y: ArrayLike, clients: Clients, *, regularizer: Regularizer | None = None, intercept: bool = False
+    A: Matrix,
+    y: ArrayLike,
+    clients: Clients,
+    *,
+    regularizer: Regularizer | None = None,
+    intercept: bool = False,
+    dtype: DTypeLike = np.float64,
+    sample_weight: ArrayLike | None = None,
 ) -> GLM:
     """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); y in any two values, the larger one is +1.
+    Options as in `least_squares`.
 
     >>> logistic(np.eye(4), ["no", "yes", "no", "yes"], clients=2).classes
     ('no', 'yes')
@@ -168,24 +198,26 @@ def logistic(
         shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
         raise ValueError(f"y has {len(classes)} distinct values ({shown}); logistic regression needs exactly two")
     pair = (classes[0].item(), classes[1].item())
+    signs = np.where(code.reshape(labels.shape) == 1, 1.0, -1.0)
     return _glm(
-        A, np.where(code.reshape(labels.shape) == 1, 1.0, -1.0), clients, Logistic(), regularizer, intercept, classes=pair
+        _as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, sample_weight, classes=pair
     )
 
 
 def _glm(
-    A: Matrix,
+    matrix: sparse.csr_array,
     target: PerRow,
     clients: Clients,
     loss: Loss,
     regularizer: Regularizer | None,
     intercept: bool,
+    sample_weight: ArrayLike | None,
     classes: tuple[Any, Any] | None = None,
 ) -> GLM:
-    matrix = _as_csr(A, intercept)
     if target.shape != (matrix.shape[0],):
         raise ValueError(f"the target has shape {target.shape}, but A has {matrix.shape[0]} rows; give one value per row")
     _check_finite("b", target)
+    target = target.astype(matrix.dtype)
     dealt = as_partition(clients, matrix.shape[0]).rows(matrix.shape[0])
     if not np.array_equal(dealt.order, np.arange(matrix.shape[0])):
         matrix, target = matrix[dealt.order], target[dealt.order]
@@ -203,6 +235,7 @@ def _glm(
         support=support,
         columns=active,
         width=width,
+        dtype=matrix.dtype,
         A=sparse.csr_array((data, features, indptr), shape=(rows, d)),
         lifted=lifted,
         target=target,
@@ -214,15 +247,29 @@ def _glm(
         discarded_rows=dealt.discarded,
         classes=classes,
         intercept=intercept,
+        shares=None if sample_weight is None else _shares(sample_weight, dealt),
     )
 
 
-def _as_csr(A: Matrix, intercept: bool) -> sparse.csr_array:
+def _shares(sample_weight: ArrayLike, dealt: Rows) -> PerRow:
+    """n w / (the sum of all w): the mean over clients of the clients' sums is the weighted mean over rows."""
+    given = np.asarray(sample_weight, dtype=np.float64)
+    total = len(dealt.order) + dealt.discarded
+    if given.shape != (total,):
+        raise ValueError(f"sample_weight has shape {given.shape}, but A has {total} rows; give one weight per row")
+    _check_finite("sample_weight", given)
+    w = given[dealt.order]
+    if (w < 0).any() or not w.sum() > 0:
+        raise ValueError("sample weights must not be negative, and their sum must be above 0")
+    return len(dealt.names) * w / w.sum()
+
+
+def _as_csr(A: Matrix, intercept: bool, dtype: DTypeLike) -> sparse.csr_array:
     """A in CSR with sorted rows, without stored zeros, as the caller's arrays are never changed."""
     shape = np.shape(A)
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"A has shape {shape}; it needs rows and columns, (rows, d)")
-    matrix = sparse.csr_array(A, dtype=np.float64, copy=sparse.issparse(A))
+    matrix = sparse.csr_array(A, dtype=precision(dtype), copy=sparse.issparse(A))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():
@@ -230,7 +277,7 @@ def _as_csr(A: Matrix, intercept: bool) -> sparse.csr_array:
         row = int(np.searchsorted(matrix.indptr, k, side="right")) - 1
         raise ValueError(f"A[{row}, {matrix.indices[k]}] = {matrix.data[k]}; every entry must be finite")
     if intercept:
-        matrix = sparse.csr_array(sparse.hstack([matrix, np.ones((shape[0], 1))], format="csr"))
+        matrix = sparse.csr_array(sparse.hstack([matrix, np.ones((shape[0], 1), dtype=matrix.dtype)], format="csr"))
     return matrix
 
 

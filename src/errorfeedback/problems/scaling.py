@@ -5,7 +5,7 @@
 so that every feature has curvature 1 and the scaled L is at most the largest number of nonzeros of a row. It takes one
 exchange before the first round. A scale is only ever needed roughly, so a client sends the powers of two nearest to its
 sums: the exponent of the largest one (11 bits), the width w of an offset (4 bits), and |J_i| offsets of w bits below it.
-The server answers with S on J_i in float64.
+The server answers with S on J_i in the problem's precision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import VALUE_BITS, Lifted, Model, PerClient
+from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
@@ -49,7 +49,7 @@ class Scaled(Problem):
 
     def shard(self, lo: int, hi: int) -> Scaled:
         inner = self.inner.shard(lo, hi)
-        return Scaled(inner.support, self.columns, self.width, inner, self.scale, self.exchange)
+        return Scaled(inner.support, self.columns, self.width, self.dtype, inner, self.scale, self.exchange)
 
     def curvature(self) -> Curvature:
         k = self.inner.curvature()
@@ -66,13 +66,13 @@ class Scaled(Problem):
 
     def unscaled(self, z: Model) -> Model:
         """x = S z, one entry per column of the data."""
-        out = np.array(z, dtype=np.float64)
+        out = np.array(z, dtype=self.dtype)
         out[self.columns] *= self.scale
         return out
 
     def rescaled(self, x: Model) -> Model:
         """z = x / S, one entry per column of the data."""
-        out = np.array(x, dtype=np.float64)
+        out = np.array(x, dtype=self.dtype)
         out[self.columns] /= self.scale
         return out
 
@@ -85,14 +85,16 @@ def scaled(problem: Problem) -> Scaled:
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
-    >>> problem.unscaled(np.ones(2)).round(7).tolist()
-    [1e-06, 976.5625]
+    >>> problem.scale.tolist()
+    [9.5367431640625e-07, 1024.0]
     """
     support = problem.support
-    exponents: Lifted = np.round(np.log2(_sums(problem)))
+    exponents = np.rint(np.log2(_sums(problem))).astype(np.float64)
     mean = support.scatter(np.exp2(exponents)) / problem.n
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(problem, exponents) * support.sizes).sum())
-    return Scaled(support, problem.columns, problem.width, problem, 1.0 / np.sqrt(mean), (up, VALUE_BITS * support.size))
+    scale = (1.0 / np.sqrt(mean)).astype(problem.dtype)
+    down = 8 * problem.dtype.itemsize * support.size
+    return Scaled(support, problem.columns, problem.width, problem.dtype, problem, scale, (up, down))
 
 
 def _sums(problem: Problem) -> Lifted:

@@ -7,7 +7,7 @@ the colours of the light or dark theme. A figure whose curves have several x axe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, singledispatch
 from html import escape
@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines
+from errorfeedback.core import Floats
+from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, drawable
 
 HINT = "pages need plotly: pip install 'errorfeedback[report]'"
 
@@ -82,8 +83,8 @@ def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
     first = next(iter(axes))
     traces = [
         go.Scatter(
-            x=curve.x[first],
-            y=_drawable(curve.y, panel.y),
+            x=_list(curve.x[first], axes[first]),
+            y=_list(curve.y, panel.y),
             name=curve.label,
             mode="lines",
             line={"dash": DASHES[curve.dash], "width": 2},
@@ -92,9 +93,14 @@ def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
         )
         for curve in panel.curves
     ]
-    layout = _layout(axes[first], panel.y) | _marks(panel)
+    x = _axis(axes[first], [curve.x[first] for curve in panel.curves])
+    y = _axis(panel.y, [curve.y for curve in panel.curves])
+    layout = _layout(x, y) | _marks(panel) | {"showlegend": panel.legend}
     switch = {
-        name: {"label": axis.label, "type": _scale(axis), "x": [_list(curve.x[name]) for curve in panel.curves]}
+        name: {
+            "axis": _axis(axis, [curve.x[name] for curve in panel.curves]),
+            "x": [_list(curve.x[name], axis) for curve in panel.curves],
+        }
         for name, axis in axes.items()
     }
     return go.Figure(traces, layout=layout), {"switch": switch}
@@ -122,8 +128,8 @@ def _(panel: Bars, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
         go.Bar(x=list(panel.labels), y=list(values), name=name, meta={"colour": k % len(COLOURS)})
         for k, (name, values) in enumerate(panel.series.items())
     ]
-    layout = _layout(Axis(""), panel.y)
-    layout["xaxis"]["type"] = "category"
+    heights = [np.asarray(values, dtype=np.float64) for values in panel.series.values()]
+    layout = _layout({"type": "category"}, _axis(panel.y, heights))
     return go.Figure(traces, layout=layout), {}
 
 
@@ -138,16 +144,15 @@ def _(panel: Heatmap, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
         meta={"pattern": pattern},
         hovertemplate=f"{panel.rows} %{{y}}, {panel.columns} %{{x}}: %{{z:.3~g}}<extra></extra>",
     )
-    layout = _layout(Axis(panel.columns), Axis(panel.rows))
-    layout["yaxis"]["autorange"] = "reversed"
+    layout = _layout(_axis(Axis(panel.columns)), _axis(Axis(panel.rows)) | {"autorange": "reversed"})
     return go.Figure([trace], layout=layout), {}
 
 
-def _layout(x: Axis, y: Axis) -> dict[str, Any]:
+def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     return {
         "template": "none",
-        "xaxis": {"title": {"text": x.label}, "type": _scale(x), "exponentformat": "power", "zeroline": False},
-        "yaxis": {"title": {"text": y.label}, "type": _scale(y), "exponentformat": "power", "zeroline": False},
+        "xaxis": x,
+        "yaxis": y,
         "legend": {"orientation": "h", "y": -0.24, "yanchor": "top", "x": 0, "xanchor": "left"},
         "margin": {"l": 64, "r": 12, "t": 12, "b": 48},
         "hovermode": "closest",
@@ -156,15 +161,16 @@ def _layout(x: Axis, y: Axis) -> dict[str, Any]:
     }
 
 
-def _scale(axis: Axis) -> str:
-    return "log" if axis.log else "linear"
+def _axis(axis: Axis, values: Sequence[Floats] = ()) -> dict[str, Any]:
+    """plotly's description of an axis; a logarithmic one labels only powers of ten where there are enough of them."""
+    kind = "log" if axis.log else "linear"
+    found = {"title": {"text": axis.label, "standoff": 10}, "type": kind, "exponentformat": "power", "zeroline": False}
+    shown = np.concatenate([drawable(v, axis) for v in values]) if axis.log and values else np.empty(0)
+    shown = shown[np.isfinite(shown)]
+    decades = log10(shown.max() / shown.min()) if len(shown) else 0.0
+    return found | ({"dtick": max(1, round(decades / 6))} if decades > 2 else {})
 
 
-def _drawable(y: np.ndarray, axis: Axis) -> np.ndarray:
-    """Zeros, infinities and NaN leave a gap (a logarithm has no place for the first)."""
-    keep = np.isfinite(y) & ((y > 0) | (not axis.log))
-    return np.where(keep, y, np.nan)
-
-
-def _list(x: np.ndarray) -> list[float]:
-    return [float(value) for value in x]
+def _list(values: Floats, axis: Axis) -> list[float | None]:
+    """For JSON: gaps are null."""
+    return [None if np.isnan(value) else float(value) for value in drawable(values, axis)]

@@ -60,7 +60,7 @@
         const to = panel.spec.switch[button.dataset.axis];
         const { data, layout: own } = panel.spec.figure;
         data.forEach((trace, k) => { trace.x = to.x[k]; });
-        own.xaxis = { ...own.xaxis, title: { text: to.label }, type: to.type };
+        own.xaxis = to.axis;
         draw(panel);
       });
     });

@@ -131,11 +131,12 @@ class _Server:
         self.move: Move | None = None
         self.kept: tuple[Model, Any] | None = None
         self.proof: Proof | None = None
-        self.total, self.step = np.empty(problem.d), np.empty(problem.d)  # scratch: no round allocates vectors of R^d
+        self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
+        self.value_bits = 8 * problem.dtype.itemsize
         self.uplink, self.downlink = problem.setup_bits
         self.authors = 0
         # a client gets its own coordinates of x, and the rule's commands
-        self.broadcast_bits = VALUE_BITS * self.support.size + stepsize.command_bits * self.support.n
+        self.broadcast_bits = self.value_bits * self.support.size + stepsize.command_bits * self.support.n
         self.rows: list[dict[str, float]] = []
 
     def run(
@@ -161,7 +162,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx), ask)
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(ask, session, x, direction, ctx)
+            telemetry = self._telemetry(ask, session, x, direction, ctx) if ask.numbers else None
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             verdict = self.stepsize.verdict(rule)
             stopped = self._stopped(t, rounds, x, telemetry, clock)
@@ -196,7 +197,7 @@ class _Server:
             self.prox.step(x, gamma)
             np.subtract(x, self.step, out=self.step)
         if ask.slope or self.stop:
-            self.move = Move(float(self.step @ self.step), float(self.step @ direction), gamma)
+            self.move = Move(_norm2(self.step), float(np.vdot(self.step, direction)), gamma)
 
     def _back(self) -> tuple[Model, Any]:
         """What was kept; the next round is at the same point again."""
@@ -229,11 +230,11 @@ class _Server:
 
     def _receive(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
-        up, down, total = ask.bits * self.support.n, self.broadcast_bits, self.total
+        up, down, total = ask.bits(self.value_bits) * self.support.n, self.broadcast_bits, self.total
         total.fill(0.0)
         for message in messages:
             up += message.bits
-            down -= VALUE_BITS * message.absent
+            down -= self.value_bits * message.absent
             self.authors += 0 if first else message.authors_bits
             add_at(total, message.features, message.values)
         self.uplink += up
@@ -242,14 +243,12 @@ class _Server:
         total /= self.support.n
         return total
 
-    def _telemetry(self, ask: Ask, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry | None:
+    def _telemetry(self, ask: Ask, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry:
         """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
         if ask.full_gradient:
             seen = session.observe(x)
             assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
             return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
-        if not ask.numbers:
-            return None
         told = session.telemetry(ask, x, ctx)
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(
@@ -261,7 +260,7 @@ class _Server:
         )
 
     def _error2(self, seen: Observation, g: Model) -> float:
-        return float(np.sum((g - self.support.scatter(seen.grads) / self.support.n) ** 2))
+        return _norm2(g - self.support.scatter(seen.grads) / self.support.n)
 
     def _record(
         self, t: int, gamma: float, seconds: float, session: Session, x: Model, direction: Model | None
@@ -283,7 +282,7 @@ class _Server:
         seen = session.observe(x)
         f = self._objective(session.values(x), x)
         gradient = self.support.scatter(seen.grads) / self.support.n
-        found = {"f": f, "grad_norm2": float(gradient @ gradient)}
+        found = {"f": f, "grad_norm2": _norm2(gradient)}
         G_i = np.zeros(self.support.n) if seen.error is None else self.support.norms2(seen.error)
         G = float(np.mean(G_i))
         if seen.error is not None:
@@ -293,3 +292,8 @@ class _Server:
         elif seen.error is not None:
             found["lyapunov"] = self.theory.lyapunov(f, G, gamma, self.f_star)
         return found
+
+
+def _norm2(v: Model) -> float:
+    """||v||^2, in float64 whatever v is in."""
+    return float(np.square(v, dtype=np.float64).sum())

@@ -13,7 +13,7 @@ that this is FAILURE, and theta / (1 - eps) is returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +68,7 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
         beta = float(np.linalg.norm(w))
         exhausted = beta <= ROUNDING * max(diagonal)  # the start lies in a space that has been searched
         if k % 5 == 0 or exhausted or k == STEPS:
-            theta, rho = _ritz(diagonal, off, beta)
+            theta, rho = ritz(diagonal, off, beta)
             if rho <= TOLERANCE * theta or exhausted:
                 return Eigenvalue(
                     (theta + rho) * (1 + MIXED + _slack(d)), f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
@@ -79,7 +79,7 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
     return Eigenvalue(theta / (1 - eps), f"Lanczos, {STEPS} steps, within {eps:.1%} except with probability {FAILURE:.0e}")
 
 
-def _ritz(diagonal: list[float], off: list[float], beta: float) -> tuple[float, float]:
+def ritz(diagonal: Sequence[float] | Floats, off: Sequence[float] | Floats, beta: float) -> tuple[float, float]:
     """The top Ritz value and its residual: beta times the last entry of the tridiagonal eigenvector."""
     k = len(diagonal)
     values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off), select="i", select_range=(k - 1, k - 1))

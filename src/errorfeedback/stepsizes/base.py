@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from errorfeedback.core import VALUE_BITS, PerClient
+from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
@@ -36,10 +36,9 @@ class Ask:
         """Numbers up per client and round."""
         return self.G + self.sketch + self.slope + self.loss
 
-    @property
-    def bits(self) -> int:
-        """Bits up per client and round."""
-        return VALUE_BITS * (self.G + self.sketch) + SLOPE_BITS * self.slope + LOSS_BITS * self.loss
+    def bits(self, value_bits: int) -> int:
+        """Bits up per client and round, where a value of the run has that many."""
+        return value_bits * (self.G + self.sketch) + SLOPE_BITS * self.slope + LOSS_BITS * self.loss
 
 
 @dataclass(frozen=True, eq=False)
