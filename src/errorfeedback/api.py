@@ -29,7 +29,9 @@ from errorfeedback.problems.libsvm import load as load
 from errorfeedback.problems.partition import ByGroup as ByGroup
 from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
+from errorfeedback.problems.proximal import ElasticNet as ElasticNet
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
+from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.records.network import Network as Network
 from errorfeedback.registry import members
@@ -37,7 +39,12 @@ from errorfeedback.runtime.certificate import verify as verify
 from errorfeedback.runtime.local import Local as Local
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
+from errorfeedback.runtime.stopping import Budget as Budget
+from errorfeedback.runtime.stopping import GradientMapping as GradientMapping
+from errorfeedback.runtime.stopping import RelativeDecrease as RelativeDecrease
+from errorfeedback.runtime.stopping import Validation as Validation
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
+from errorfeedback.stepsizes.automatic import Automatic as Automatic
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.stepsizes.best import Best as Best
 from errorfeedback.stepsizes.constant import Constant as Constant

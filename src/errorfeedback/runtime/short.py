@@ -16,8 +16,8 @@ HEAD = 12
 def shortened(values: Floats, bits: int) -> Floats:
     """The values rounded to the nearest number of that many bits.
 
-    >>> shortened(np.array([1.0, np.pi, -1e300]), 20)
-    array([ 1.00000e+000,  3.14062e+000, -1.00066e+300])
+    >>> shortened(np.array([1.0, np.pi]), 20).tolist()
+    [1.0, 3.140625]
     """
     if not HEAD < bits <= VALUE_BITS:
         raise ValueError(f"bits = {bits}; a short float has from {HEAD + 1} to {VALUE_BITS} bits")

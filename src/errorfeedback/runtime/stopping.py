@@ -66,12 +66,14 @@ class Budget(Stop):
 
 @dataclass
 class RelativeDecrease(Stop):
-    """The best loss fell by less than `tolerance` of itself, `patience` times in a row among the losses that were told."""
+    """The best loss fell by less than `tolerance` of itself, `patience` times in a row, looked at every `gap` rounds."""
 
     tolerance: float
     patience: int = 3
+    gap: int = 10
     _best: float = field(default=inf, init=False)
     _idle: int = field(default=0, init=False)
+    _last: float = field(default=-inf, init=False)
 
     def __post_init__(self) -> None:
         _check(self.tolerance, self.patience)
@@ -84,8 +86,9 @@ class RelativeDecrease(Stop):
             )
 
     def __call__(self, seen: Progress) -> str:
-        if seen.loss is None or not isfinite(seen.loss):
+        if seen.loss is None or not isfinite(seen.loss) or seen.t < self._last + self.gap:
             return ""
+        self._last = seen.t
         enough = not isfinite(self._best) or self._best - seen.loss > self.tolerance * abs(self._best)
         self._idle = 0 if enough else self._idle + 1
         self._best = min(self._best, seen.loss)

@@ -1,0 +1,132 @@
+"""What the scikit-learn estimators share: parameters, clients, and the attributes of a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from errorfeedback.core import Floats, Model
+from errorfeedback.estimators.training import Recipe, Trained, even, train
+from errorfeedback.problems.glm import GLM
+from errorfeedback.runtime.stopping import Budget, RelativeDecrease, Stop
+
+Watch = Callable[[dict[str, float]], None]
+
+
+class LinearEF21(BaseEstimator):  # type: ignore[misc]
+    """A linear model across clients, trained by EF21 with TopK and the automatic step.
+
+    n_clients: rows are dealt evenly to that many clients where `fit` gets no groups. k: numbers that a client sends per
+    round. l1, l2: R(x) = l1 ||x||_1 + (l2/2) ||x||^2 beside the mean loss over all rows; the intercept is not penalised.
+    scale: bring all features to the same curvature first. intercept: "topk", or "exact" to send it every round.
+    tol: stop when the loss falls by less than that share of itself, three told losses in a row. budget: bytes up per
+    client. warm_start: go on from the last model.
+    """
+
+    coef_: Floats
+    intercept_: Any
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        n_clients: int = 10,
+        k: int = 1,
+        l1: float = 0.0,
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        intercept: str = "topk",
+        scale: bool = True,
+        max_iter: int = 2000,
+        tol: float = 1e-6,
+        budget: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_clients = n_clients
+        self.k = k
+        self.l1 = l1
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.intercept = intercept
+        self.scale = scale
+        self.max_iter = max_iter
+        self.tol = tol
+        self.budget = budget
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def decision(self, X: Any) -> Floats:
+        """X coef' + intercept: (rows, models)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        coef = np.atleast_2d(self.coef_)
+        return np.asarray(X @ coef.T) + np.atleast_1d(self.intercept_)
+
+    def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
+        """Rows with a weight above 0: X, y, their weights and their clients."""
+        numeric = self._numeric_target()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric)
+        w = np.asarray(_check_sample_weight(weights, X, ensure_non_negative=True))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        clients = even(X.shape[0], self.n_clients, seed) if groups is None else np.asarray(groups)
+        if clients.shape != (X.shape[0],):
+            raise ValueError(f"groups has shape {clients.shape}, but X has {X.shape[0]} rows; name a client for each row")
+        keep = w > 0
+        X = sparse.csr_array(X)
+        return (X, y, w, clients) if keep.all() else (X[keep], np.asarray(y)[keep], w[keep], clients[keep])
+
+    def _numeric_target(self) -> bool:
+        return False
+
+    def _train(self, problem: GLM, free: list[int], models: int, watch: Watch | None, stop: Sequence[Stop]) -> Self:
+        """Run, and keep what the run says."""
+        share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
+        recipe = Recipe(
+            k=self.k,
+            l1=self.l1 * share,
+            l2=self.l2 * share,
+            scale=self.scale,
+            intercept=self.intercept,
+            rounds=self.max_iter,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+        )
+        stops = [RelativeDecrease(self.tol), *([] if self.budget is None else [Budget(bytes=self.budget)]), *stop]
+        trained = train(problem, free, recipe, x0=self._start(problem, models), stop=stops, watch=watch)
+        self._set(trained, models)
+        return self
+
+    def _start(self, problem: GLM, models: int) -> Model | None:
+        if not (self.warm_start and "coef_" in vars(self)):
+            return None
+        known = np.atleast_2d(self.coef_)
+        if self.fit_intercept:
+            known = np.column_stack([known, np.atleast_1d(self.intercept_)])
+        if known.size != problem.width:
+            raise ValueError(
+                f"warm_start: the last model has {known.size} numbers, the new one {problem.width}; "
+                "features and classes must be the same, or set warm_start=False"
+            )
+        return known.ravel()
+
+    def _set(self, trained: Trained, models: int) -> None:
+        matrix = trained.x.reshape(models, -1)
+        self.coef_ = matrix[:, : self.n_features_in_].copy()
+        self.intercept_: NDArray[Any] = matrix[:, -1].copy() if self.fit_intercept else np.zeros(models)
+        self.n_iter_ = trained.run.rounds
+        self.history_ = trained.run.history
+        self.stopped_ = trained.run.stopped
+        self.bytes_up_ = trained.bytes_up
+        self.bytes_down_ = trained.bytes_down

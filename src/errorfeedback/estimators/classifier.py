@@ -1,0 +1,71 @@
+"""Logistic regression across clients, for two classes or more, with scikit-learn's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from errorfeedback.core import Floats
+from errorfeedback.estimators.base import LinearEF21, Watch
+from errorfeedback.estimators.training import one_against_rest
+from errorfeedback.runtime.stopping import Stop
+
+
+class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
+    """Logistic loss; more than two classes are trained one against the rest, together in the same rounds.
+
+    >>> X, y = np.eye(6), ["a", "b", "c", "a", "b", "c"]
+    >>> EF21Classifier(n_clients=2).fit(X, y).predict(X[:3]).tolist()
+    ['a', 'b', 'c']
+    """
+
+    classes_: NDArray[Any]
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        watch: Watch | None = None,
+        stop: Sequence[Stop] = (),
+    ) -> Self:
+        """`groups` names the client of each row. `watch` sees every recorded row of the history, `stop` may end the run."""
+        X, y, weights, clients = self._rows(X, y, sample_weight, groups)
+        check_classification_targets(y)
+        known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
+        self.classes_, code = np.unique(y, return_inverse=True)
+        if known is not None and not np.array_equal(known, self.classes_):
+            raise ValueError(f"warm_start: the classes were {known}, and are {self.classes_}; set warm_start=False")
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
+        count = len(self.classes_)
+        problem, free = one_against_rest(X, code, count, clients, intercept=self.fit_intercept, weights=weights)
+        return self._train(problem, free, 1 if count == 2 else count, watch, stop)
+
+    def decision_function(self, X: Any) -> Floats:
+        """<coef, x> + intercept: one number per row for two classes, else one per class."""
+        scores = self.decision(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely class."""
+        scores = self.decision(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(scores[:, 0] > 0).astype(np.int64)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """(rows, classes): the logistic of the scores; for more than two classes normalised to 1."""
+        p = expit(self.decision(X))
+        if len(self.classes_) == 2:
+            return np.column_stack([1 - p[:, 0], p[:, 0]])
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / p.shape[1])

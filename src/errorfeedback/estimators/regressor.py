@@ -1,0 +1,52 @@
+"""Least squares across clients with scikit-learn's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import RegressorMixin
+
+from errorfeedback.core import Floats
+from errorfeedback.estimators.base import LinearEF21, Watch
+from errorfeedback.problems.glm import least_squares
+from errorfeedback.runtime.stopping import Stop
+
+
+class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
+    """Mean squared error with a penalty.
+
+    >>> X = np.arange(6.0)[:, None]
+    >>> EF21Regressor(n_clients=2, l2=0).fit(X, 2 * X[:, 0] + 1).predict([[10.0]]).round(2).tolist()
+    [21.0]
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        watch: Watch | None = None,
+        stop: Sequence[Stop] = (),
+    ) -> Self:
+        """`groups` names the client of each row. `watch` sees every recorded row of the history, `stop` may end the run."""
+        X, y, weights, clients = self._rows(X, y, sample_weight, groups)
+        if self.fit_intercept:
+            X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
+        problem = least_squares(X, y, clients, sample_weight=weights)
+        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, stop)
+        self.coef_ = self.coef_[0]
+        self.intercept_ = float(self.intercept_[0])
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """<coef, x> + intercept."""
+        return self.decision(X)[:, 0]
+
+    def _numeric_target(self) -> bool:
+        return True

@@ -1,0 +1,149 @@
+"""The scikit-learn estimators: its own checks, its objective, groups, weights, classes, warm starts."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.regressor import EF21Regressor
+
+WEIGHTS = (
+    "a weight of 2 and a row twice have the same optimum, but rows are dealt to clients one by one, so that the runs differ "
+    "and end within `tol` of it, not within the 1e-7 that the check wants"
+)
+EXCEPTIONS = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+}
+
+
+@pytest.mark.parametrize("estimator", [EF21Classifier(), EF21Regressor()], ids=lambda e: type(e).__name__)
+def test_scikit_learns_own_checks(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks themselves warn about estimators that they skip
+        told = check_estimator(estimator, expected_failed_checks=EXCEPTIONS, on_fail=None, on_skip=None)
+    assert [(t["check_name"], t["exception"]) for t in told if t["status"] == "failed"] == []
+    assert {t["check_name"] for t in told if t["status"] == "xfail"} == set(EXCEPTIONS)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return make_classification(600, 20, n_informative=10, random_state=0)
+
+
+@pytest.mark.parametrize("intercept", ["topk", "exact"])
+@pytest.mark.parametrize("scale", [True, False])
+def test_binary_model_is_the_one_of_the_same_objective(binary, intercept, scale):
+    X, y = binary
+    l2 = 0.01
+    ours = EF21Classifier(n_clients=20, l2=l2, tol=1e-10, max_iter=20_000, intercept=intercept, scale=scale).fit(X, y)
+    theirs = LogisticRegression(C=1 / (l2 * len(y)), tol=1e-10, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-3)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
+
+
+def test_regression_is_ridge(binary):
+    X = binary[0]
+    y = X @ np.arange(20) + 3 + np.random.default_rng(0).standard_normal(600)
+    ours = EF21Regressor(n_clients=20, l2=0.2, tol=1e-12, max_iter=20_000).fit(X, y)
+    theirs = Ridge(alpha=0.1 * 600).fit(X, y)  # (1/m)||r||^2 + (l2/2)||x||^2 is Ridge's times 1/m
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-3)
+    assert ours.score(X, y) > 0.99
+
+
+def test_sample_weights_have_the_optimum_of_repeated_rows(binary):
+    X, y = binary
+    w = np.random.default_rng(0).integers(0, 3, len(y))
+    options = {"l2": 0.01, "tol": 1e-10, "max_iter": 20_000}
+    weighted = EF21Classifier(**options).fit(X, y, sample_weight=w)
+    repeated = EF21Classifier(**options).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=2e-3)
+    assert np.abs(weighted.coef_ - EF21Classifier(**options).fit(X, y).coef_).max() > 1e-2  # negative control
+
+
+def test_groups_name_the_clients_and_change_the_traffic_not_the_optimum(binary):
+    X, y = binary
+    groups = np.random.default_rng(0).choice(["oslo", "riga", "bern"], len(y), p=[0.7, 0.2, 0.1])
+    options = {"l2": 0.01, "tol": 1e-10, "max_iter": 20_000}
+    ours = EF21Classifier(**options).fit(X, y, groups=groups)
+    np.testing.assert_allclose(ours.coef_, EF21Classifier(**options).fit(X, y).coef_, atol=1e-2)
+    assert ours.bytes_up_ > 0
+    assert ours.bytes_down_ > 0
+
+
+def test_ten_classes_in_the_same_rounds():
+    """Every class learns, and a round of ten classes costs a client what a round of two does (an index is longer)."""
+    X, y = load_digits(return_X_y=True)
+    ten = EF21Classifier(n_clients=20, k=4, max_iter=400, tol=0).fit(X, y)
+    two = EF21Classifier(n_clients=20, k=4, max_iter=400, tol=0).fit(X, y % 2)
+    assert ten.score(X, y) > 0.95
+    assert ten.coef_.shape == (10, 64)
+    np.testing.assert_allclose(ten.predict_proba(X).sum(axis=1), 1.0)
+    per_round = [np.diff(e.history_["uplink_bits"])[-2] for e in (ten, two)]
+    assert per_round[0] < 1.2 * per_round[1]
+
+
+def test_warm_start_goes_on_from_the_last_model(binary):
+    X, y = binary
+    model = EF21Classifier(l2=0.01, warm_start=True, max_iter=3000).fit(X, y)
+    first = model.history_["f"]
+    model.fit(X, y)
+    assert model.history_["f"][0] == pytest.approx(first[-1], rel=1e-2)
+    assert model.history_["f"][0] < 0.8 * first[0]
+    with pytest.raises(ValueError, match="warm_start"):
+        model.fit(X[:, :5], y)
+
+
+def test_pipeline_grid_search_clone_and_pickle(binary):
+    X, y = binary
+    search = GridSearchCV(make_pipeline(MaxAbsScaler(), EF21Classifier(max_iter=200)), {"ef21classifier__l2": [1e-4, 1e-2]})
+    search.fit(X, y)
+    assert search.best_score_ > 0.65
+    model = search.best_estimator_[-1]
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).coef_, model.coef_)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_l1_leaves_out_features(binary):
+    X, y = binary
+    model = EF21Classifier(l1=0.05, l2=0.0, max_iter=5000).fit(X, y)
+    assert 0 < (model.coef_ == 0).sum() < 20
+    assert model.intercept_[0] != 0
+
+
+def test_a_budget_stops_training(binary):
+    X, y = binary
+    model = EF21Classifier(budget=200, tol=0).fit(X, y)
+    assert "budget of 200 bytes" in model.stopped_
+    assert model.bytes_up_ < 260
+
+
+BAD = {
+    "one class only": lambda X, y: EF21Classifier().fit(X, np.zeros(len(y), dtype=int)),
+    "name a client for each row": lambda X, y: EF21Classifier().fit(X, y, groups=[1, 2]),
+    "contains NaN": lambda X, y: EF21Classifier().fit(np.where(X > 3, np.nan, X), y),
+    "contains infinity": lambda X, y: EF21Classifier().fit(np.where(X > 3, np.inf, X), y),
+    "inconsistent numbers of samples": lambda X, y: EF21Classifier().fit(X, y[:-1]),
+    "at least one non-zero": lambda X, y: EF21Classifier().fit(X, y, sample_weight=np.zeros(len(y))),
+    "n_clients = 0": lambda X, y: EF21Classifier(n_clients=0).fit(X, y),
+    "intercept = 'none'": lambda X, y: EF21Classifier(intercept="none").fit(X, y),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_refused_before_training(binary, message):
+    with pytest.raises(ValueError, match=message):
+        BAD[message](*binary)

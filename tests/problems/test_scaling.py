@@ -1,0 +1,66 @@
+"""Scaling: the same minimum, the same sparsity, curvature 1 for every feature, and the exchange on the books."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problem_pairs import pair
+
+import errorfeedback as ef
+from errorfeedback.problems.scaling import scaled
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 12)) * 10.0 ** rng.uniform(-3, 3, 12) * (rng.random((40, 12)) < 0.6)
+    return ef.logistic(A, rng.integers(0, 2, 40), clients=5, intercept=True)
+
+
+def test_values_and_gradients_are_those_of_f_after_x_equals_S_z(problem):
+    s, z = scaled(problem), np.random.default_rng(1).standard_normal(problem.d)
+    x = s.unscaled(z)
+    assert s.value(z) == problem.value(x)
+    np.testing.assert_allclose(s.gradient(z), s.scale * problem.gradient(x), rtol=1e-14)
+    np.testing.assert_allclose(s.rescaled(x), z, rtol=1e-14)
+
+
+def test_every_feature_has_curvature_about_one(problem):
+    """Sums that are rounded to powers of two are off by at most sqrt(2)."""
+    k = scaled(problem).curvature()
+    diagonal = (k.A.power(2).T @ k.weights) / problem.n
+    assert np.all(diagonal <= 2**0.5 * (1 + 1e-12))
+    assert np.all(diagonal >= 2**-0.5 * (1 - 1e-12))
+
+
+def test_scaled_smoothness_is_at_most_the_longest_row_times_the_rounding(problem):
+    longest = np.diff(problem.A.indptr).max()
+    assert longest * 2**0.5 >= ef.analyse(scaled(problem)).L
+    assert 1000 * longest < ef.analyse(problem).L
+
+
+def test_sparsity_is_untouched(problem):
+    s = scaled(problem)
+    assert s.support is problem.support
+    assert np.array_equal(ef.analyse(s, ef.TopK(1)).alpha_i, ef.analyse(problem, ef.TopK(1)).alpha_i)
+
+
+def test_the_exchange_is_counted():
+    problem = pair("logistic", n=5, d=12)[0]
+    s = scaled(problem)
+    exponents = [
+        np.rint(np.log2(np.asarray(problem.lifted.power(2).T @ problem.weights)))[a:b]
+        for a, b in zip(problem.support.indptr[:-1], problem.support.indptr[1:], strict=True)
+    ]
+    width = [np.ceil(np.log2(np.ptp(e) + 1)) for e in exponents]
+    up = sum(15 + w * len(e) for w, e in zip(width, exponents, strict=True))
+    h = ef.solve(s, ef.EF21(ef.TopK(1)), ef.Constant(0.1), rounds=3).history
+    plain = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Constant(0.1), rounds=3).history
+    assert set((h["uplink_bits"] - plain["uplink_bits"]).tolist()) == {int(up)}
+    assert set((h["downlink_bits"] - plain["downlink_bits"]).tolist()) == {64 * problem.support.size}
+
+
+def test_shards_agree(problem):
+    s = scaled(problem)
+    a, b = (ef.solve(s, ef.EF21(ef.TopK(1)), ef.Constant(0.1), rounds=30, engine=ef.Local(k)) for k in (1, 4))
+    assert np.array_equal(a.x, b.x)
