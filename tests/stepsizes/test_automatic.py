@@ -99,7 +99,7 @@ def test_every_bit_of_the_telemetry_is_counted(problem):
     n, rounds = problem.n, 31
     plain = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Constant(0.01), rounds=rounds).history["uplink_bits"][-1]
     told = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=rounds).history["uplink_bits"][-1]
-    losses = sum(t <= 20 or t % 10 == 0 for t in range(rounds + 1))
+    losses = sum(t <= automatic.EARLY or t % 10 == 0 for t in range(rounds + 1))
     assert told - plain == n * ((rounds + 1) * SLOPE_BITS + losses * LOSS_BITS)
 
 

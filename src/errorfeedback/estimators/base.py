@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -15,9 +15,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from errorfeedback.core import Floats, Model
 from errorfeedback.estimators.training import Recipe, Trained, even, train
 from errorfeedback.problems.glm import GLM
-from errorfeedback.runtime.stopping import Budget, RelativeDecrease, Stop
+from errorfeedback.runtime.stopping import Budget, RelativeDecrease
 
 Watch = Callable[[dict[str, float]], None]
+Held = tuple[Any, ArrayLike]
+"""Held-out rows and their targets."""
 
 
 class LinearEF21(BaseEstimator):  # type: ignore[misc]
@@ -91,8 +93,15 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
     def _numeric_target(self) -> bool:
         return False
 
-    def _train(self, problem: GLM, free: list[int], models: int, watch: Watch | None, stop: Sequence[Stop]) -> Self:
+    def _train(self, problem: GLM, free: list[int], models: int, watch: Watch | None, valid: Held | None) -> Self:
         """Run, and keep what the run says."""
+        self.validation_: list[tuple[float, float]] = []
+
+        def judge(x: Model) -> float:
+            self._assign(x, models)
+            self.validation_.append(self._judged(*valid))  # type: ignore[misc]
+            return self.validation_[-1][0]
+
         share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
         recipe = Recipe(
             k=self.k,
@@ -103,10 +112,15 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
             rounds=self.max_iter,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
-        stops = [RelativeDecrease(self.tol), *([] if self.budget is None else [Budget(bytes=self.budget)]), *stop]
-        trained = train(problem, free, recipe, x0=self._start(problem, models), stop=stops, watch=watch)
-        self._set(trained, models)
+        stops = [RelativeDecrease(self.tol), *([] if self.budget is None else [Budget(bytes=self.budget)])]
+        start = self._start(problem, models)
+        held = None if valid is None else judge
+        self._set(train(problem, free, recipe, x0=start, stop=stops, judge=held, watch=watch), models)
         return self
+
+    def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
+        """The loss and the score on held-out data."""
+        raise NotImplementedError
 
     def _start(self, problem: GLM, models: int) -> Model | None:
         if not (self.warm_start and "coef_" in vars(self)):
@@ -121,10 +135,13 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
             )
         return known.ravel()
 
-    def _set(self, trained: Trained, models: int) -> None:
-        matrix = trained.x.reshape(models, -1)
+    def _assign(self, x: Model, models: int) -> None:
+        matrix = x.reshape(models, -1)
         self.coef_ = matrix[:, : self.n_features_in_].copy()
-        self.intercept_: NDArray[Any] = matrix[:, -1].copy() if self.fit_intercept else np.zeros(models)
+        self.intercept_ = matrix[:, -1].copy() if self.fit_intercept else np.zeros(models)
+
+    def _set(self, trained: Trained, models: int) -> None:
+        self._assign(trained.x, models)
         self.n_iter_ = trained.run.rounds
         self.history_ = trained.run.history
         self.stopped_ = trained.run.stopped

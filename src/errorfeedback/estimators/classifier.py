@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +11,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from errorfeedback.core import Floats
-from errorfeedback.estimators.base import LinearEF21, Watch
+from errorfeedback.estimators.base import Held, LinearEF21, Watch
 from errorfeedback.estimators.training import one_against_rest
-from errorfeedback.runtime.stopping import Stop
 
 
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
@@ -35,9 +33,10 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         *,
         watch: Watch | None = None,
-        stop: Sequence[Stop] = (),
+        valid: Held | None = None,
     ) -> Self:
-        """`groups` names the client of each row. `watch` sees every recorded row of the history, `stop` may end the run."""
+        """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling."""
         X, y, weights, clients = self._rows(X, y, sample_weight, groups)
         check_classification_targets(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
@@ -48,7 +47,13 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
         count = len(self.classes_)
         problem, free = one_against_rest(X, code, count, clients, intercept=self.fit_intercept, weights=weights)
-        return self._train(problem, free, 1 if count == 2 else count, watch, stop)
+        return self._train(problem, free, 1 if count == 2 else count, watch, valid)
+
+    def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
+        """Log loss and accuracy."""
+        p = np.clip(self.predict_proba(X), 1e-15, 1.0)
+        code = np.searchsorted(self.classes_, y)
+        return float(-np.mean(np.log(p[np.arange(len(p)), code]))), float(self.score(X, y))
 
     def decision_function(self, X: Any) -> Floats:
         """<coef, x> + intercept: one number per row for two classes, else one per class."""

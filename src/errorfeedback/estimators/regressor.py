@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +10,8 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 
 from errorfeedback.core import Floats
-from errorfeedback.estimators.base import LinearEF21, Watch
+from errorfeedback.estimators.base import Held, LinearEF21, Watch
 from errorfeedback.problems.glm import least_squares
-from errorfeedback.runtime.stopping import Stop
 
 
 class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
@@ -32,14 +30,15 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         *,
         watch: Watch | None = None,
-        stop: Sequence[Stop] = (),
+        valid: Held | None = None,
     ) -> Self:
-        """`groups` names the client of each row. `watch` sees every recorded row of the history, `stop` may end the run."""
+        """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling."""
         X, y, weights, clients = self._rows(X, y, sample_weight, groups)
         if self.fit_intercept:
             X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
         problem = least_squares(X, y, clients, sample_weight=weights)
-        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, stop)
+        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, valid)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0])
         return self
@@ -47,6 +46,10 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """<coef, x> + intercept."""
         return self.decision(X)[:, 0]
+
+    def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
+        """Mean squared error and R^2."""
+        return float(np.mean((self.predict(X) - np.asarray(y)) ** 2)), float(self.score(X, y))
 
     def _numeric_target(self) -> bool:
         return True

@@ -23,7 +23,7 @@ from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
 from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.solve import Result, solve
-from errorfeedback.runtime.stopping import Stop
+from errorfeedback.runtime.stopping import Stop, Validation
 from errorfeedback.stepsizes.automatic import Automatic
 
 INTERCEPTS = ("topk", "exact")
@@ -76,10 +76,12 @@ def train(
     *,
     x0: Model | None = None,
     stop: Sequence[Stop] = (),
+    judge: Callable[[Model], float] | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
     engine: Engine | None = None,
 ) -> Trained:
-    """Minimise f + R by EF21 with the automatic step; `free` are the columns of the intercepts.
+    """Minimise f + R by EF21 with the automatic step; `free` are the columns of the intercepts. `judge` gives the
+    loss of a model on held-out data, and the run stops when it has stopped falling.
 
     >>> import errorfeedback as ef
     >>> problem = ef.logistic(np.eye(4), [0, 1, 0, 1], clients=2, intercept=True)
@@ -89,6 +91,12 @@ def train(
     target = scaled(problem) if recipe.scale else None
     inner: Problem = problem if target is None else target
     start = None if x0 is None else (x0 if target is None else target.rescaled(x0))
+
+    def model(z: Model) -> Model:
+        full = inner.extend(z, np.zeros(problem.width))
+        return full if target is None else target.unscaled(full)
+
+    checks = [] if judge is None else [Validation(lambda z: judge(model(z)))]
     run = solve(
         inner,
         EF21(_compressor(problem, free, recipe)),
@@ -99,7 +107,7 @@ def train(
         every=recipe.every,
         engine=engine,
         prox=_penalty(problem, target, free, recipe),
-        stop=stop,
+        stop=[*stop, *checks],
         watch=watch,
     )
     return Trained(run.x if target is None else target.unscaled(run.x), run)

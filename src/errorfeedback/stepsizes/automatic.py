@@ -9,7 +9,7 @@ short number per client and round. Then gamma <- gamma exp(gain clip(beta - setp
 is left, shortened where little is. One mode of EF21 is x' = -gamma g, g' = theta (h x - g); it is critically damped at
 gamma h = theta/4, and there grad f/g = 1/2 whatever theta is; beta is that less the curvature part: 0.35 to 0.4.
 
-Guard: the clients tell f_i in the first 20 rounds and in every tenth. If the loss is above the best one by more than a
+Guard: the clients tell f_i in the first 8 rounds and in every tenth. If the loss is above the best one by more than a
 tenth of all progress, everybody goes back to the best point (clients keep a copy of g_i), gamma is quartered, and one
 round is spent standing there. The best point is what the run returns: it never ends above its start.
 """
@@ -26,7 +26,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.stepsizes.base import LOSS_BITS, Ask, Move, StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.theory import Theory
 
-EARLY, SPARSE = 20, 10
+EARLY, SPARSE = 8, 10
 """Losses are told in the first EARLY rounds and in every SPARSE-th."""
 LEAP = 1e4
 """The most that the first measured curvature may change gamma."""

@@ -12,8 +12,8 @@ from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
 
-SLOPE_BITS, LOSS_BITS = 20, 32
-"""A slope and a loss travel as the leading bits of a float64: sign, exponent, and 8 and 20 bits of its digits."""
+SLOPE_BITS, LOSS_BITS = 16, 32
+"""A slope and a loss travel as the leading bits of a float64: sign, exponent, and 4 and 20 bits of its digits."""
 
 
 @dataclass(frozen=True)

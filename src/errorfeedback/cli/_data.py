@@ -1,0 +1,50 @@
+"""What the verbs that read data share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from errorfeedback.estimators.model_file import Saved, load
+from errorfeedback.problems.tables import Data, read
+from errorfeedback.records.network import quantity
+
+SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+MODEL = "model.npz"
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """What is wrong with the input, without a traceback."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def budget_of(text: str) -> float | None:
+    """Bytes, from "1MB"."""
+    return quantity("budget", text, SIZES) if text else None
+
+
+def groups_of(path: Path | None, data: Data) -> NDArray[Any] | None:
+    """One client per row: from a file with one name per line, or from the data's own column."""
+    if path is None:
+        return data.clients
+    names = np.asarray(path.read_text(encoding="utf-8").split())
+    if len(names) != data.A.shape[0]:
+        raise ValueError(f"{path} names {len(names)} clients, but {data.name} has {data.A.shape[0]} rows; give one per row")
+    return names
+
+
+def model_and_data(run: Path, source: str, target: str | None) -> tuple[Saved, Data]:
+    """A trained model and data in its encoding."""
+    saved = load(run / MODEL if run.is_dir() else run)
+    given = target if target is not None else saved.provenance.get("target")
+    return saved, read(source, target=given, encoding=saved.encoding)

@@ -1,0 +1,55 @@
+"""`errorfeedback evaluate run/ DATA`: accuracy, log loss and AUC, or the errors of a regression."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from errorfeedback.cli._data import clear_errors, model_and_data
+from errorfeedback.estimators.classifier import EF21Classifier
+
+
+def evaluate(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
+    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data, with their targets.")],
+    target: Annotated[str | None, typer.Option(help="The target column; by default the one of training.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print for programs.")] = False,
+) -> None:
+    """How good a trained model is on data with known targets."""
+    with clear_errors():
+        saved, found = model_and_data(run, data, target)
+        if found.y is None:
+            raise ValueError(f"{data} has no target column; name it with --target")
+        scores = measured(saved.model, found.A, found.y)
+    if as_json:
+        print(json.dumps(scores))
+        return
+    for name, value in scores.items():
+        print(f"{name}: {value:.6g}")
+
+
+def measured(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """The usual measures."""
+    from sklearn import metrics  # noqa: PLC0415  (slow to import)
+
+    if not isinstance(model, EF21Classifier):
+        said = model.predict(X)
+        return {"R2": float(metrics.r2_score(y, said)), "mean squared error": float(metrics.mean_squared_error(y, said))}
+    unknown = sorted(set(np.unique(y).tolist()) - set(model.classes_.tolist()))
+    if unknown:
+        raise ValueError(f"the target has {unknown[0]!r}, but the model knows the classes {model.classes_.tolist()}")
+    p = model.predict_proba(X)
+    found = {
+        "accuracy": float(model.score(X, y)),
+        "log loss": float(metrics.log_loss(y, p, labels=model.classes_)),
+    }
+    if len(np.unique(y)) == len(model.classes_):  # AUC needs all classes
+        ranks = p[:, 1] if len(model.classes_) == 2 else p
+        found["AUC"] = float(metrics.roc_auc_score(y, ranks, multi_class="ovr", labels=model.classes_))
+    return found

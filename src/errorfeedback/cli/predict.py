@@ -1,0 +1,37 @@
+"""`errorfeedback predict run/ DATA`: what a trained model says about new rows."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from errorfeedback.cli._data import clear_errors, model_and_data
+from errorfeedback.estimators.classifier import EF21Classifier
+
+
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
+    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data.")],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing it.")] = None,
+    target: Annotated[str | None, typer.Option(help="The target column, where the data has one: it is left out.")] = None,
+) -> None:
+    """Predict every row: its class with all probabilities, or its value, as CSV."""
+    with clear_errors():
+        saved, found = model_and_data(run, data, target)
+        model: Any = saved.model
+        said = model.predict(found.A)
+    head, rows = ["prediction"], [[value] for value in said.tolist()]
+    if isinstance(model, EF21Classifier):
+        head += [f"p({name})" for name in model.classes_.tolist()]
+        rows = [row + p for row, p in zip(rows, model.predict_proba(found.A).tolist(), strict=True)]
+    if out is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
+        return
+    with out.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])

@@ -1,0 +1,146 @@
+"""`errorfeedback train DATA --out run/`: real data in, model out, no step size to choose."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from errorfeedback.cli._data import MODEL, budget_of, clear_errors, groups_of
+from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.model_file import save
+from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.problems.tables import Data, read
+from errorfeedback.report.training import training_page
+
+HEAVIEST = 30
+"""Weights in the report."""
+
+
+def train(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="LIBSVM, .csv, .tsv, .parquet, .npz, or a known name.")],
+    out: Annotated[Path, typer.Option(help="Folder for the model, the history and the report.")],
+    clients: Annotated[int, typer.Option(min=1, help="Deal the rows evenly to that many clients.")] = 10,
+    groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None,
+    client_column: Annotated[str | None, typer.Option(help="The column of a table that names the client.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column to predict (tables: 'target'; .npz: the last).")] = None,
+    valid: Annotated[str | None, typer.Option(help="Held-out data: stop when its loss stops falling.")] = None,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Numbers that a client sends per round.")] = 1,
+    l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0,
+    l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4,
+    regression: Annotated[bool, typer.Option(help="Least squares instead of classification.")] = False,
+    intercept: Annotated[str, typer.Option(help="topk, exact (sent every round), or none.")] = "topk",
+    scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True,
+    budget: Annotated[str, typer.Option(help="Bytes up per client, as in 1MB.")] = "",
+    rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000,
+    tolerance: Annotated[float, typer.Option(min=0, help="Stop when the loss falls by less than that share.")] = 1e-6,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the deal.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False,
+) -> None:
+    """Train a linear model across clients; write the model, the history and a report."""
+    with clear_errors():
+        found = read(data, target=target, client_column=client_column)
+        if found.y is None:
+            raise ValueError(f"{data} has no target; training needs one")
+        held = None if valid is None else read(valid, target=target, encoding=found.encoding)
+        model: EF21Classifier | EF21Regressor = (EF21Regressor if regression else EF21Classifier)(
+            n_clients=clients,
+            k=k,
+            l1=l1,
+            l2=l2,
+            fit_intercept=intercept != "none",
+            intercept="topk" if intercept == "none" else intercept,
+            scale=scale,
+            max_iter=rounds,
+            tol=tolerance,
+            budget=budget_of(budget),
+            random_state=seed,
+        )
+        names = groups_of(groups, found)
+        n = clients if names is None else len(np.unique(names))
+        n = min(n, found.A.shape[0])
+        live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True) if not quiet else None
+        if live is not None:
+            live.start()
+        try:
+            model.fit(found.A, found.y, groups=names, watch=_view(live, model, n), valid=_held(held))
+        finally:
+            if live is not None:
+                live.stop()
+    _write(out, model, found, n, target)
+
+
+def _held(held: Data | None) -> tuple[Any, Any] | None:
+    if held is None:
+        return None
+    if held.y is None:
+        raise ValueError(f"{held.name} has no target; validation data needs one")
+    return held.A, held.y
+
+
+def _view(live: Live | None, model: LinearEF21, n: int) -> Callable[[dict[str, float]], None] | None:
+    """A table that follows the run."""
+    if live is None:
+        return None
+
+    def show(row: dict[str, float]) -> None:
+        table = Table("round", "loss", "step", "bytes up per client", "validation loss", "score")
+        last = model.validation_[-1:]
+        table.add_row(
+            f"{row['round']:.0f}",
+            f"{row['f']:.6g}",
+            f"{row['gamma']:.4g}",
+            f"{row['uplink_bits'] / 8 / n:,.0f}",
+            *(f"{number:.4f}" for number in (last[0] if last else ())),
+        )
+        live.update(table)
+
+    return show
+
+
+def _write(out: Path, model: LinearEF21, data: Data, n: int, target: str | None) -> None:
+    command = shlex.join(["errorfeedback", *sys.argv[1:]])
+    facts: list[tuple[str, Any]] = [
+        ("data", data.name),
+        ("rows", data.A.shape[0]),
+        ("features", data.A.shape[1]),
+        ("clients", n),
+        ("loss", float(model.history_["f"][-1])),
+        ("rounds", model.n_iter_),
+        ("stopped because", model.stopped_),
+        ("bytes up per client", round(model.bytes_up_)),
+        ("bytes down per client", round(model.bytes_down_)),
+        *(
+            [("validation loss", model.validation_[-1][0]), ("validation score", model.validation_[-1][1])]
+            * bool(model.validation_)
+        ),
+    ]
+    provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
+    out.mkdir(parents=True, exist_ok=True)
+    written = [save(out / MODEL, model, data.encoding, provenance)]
+    written.append(out / "history.json")
+    written[-1].write_text(json.dumps({name: column.tolist() for name, column in model.history_.items()}), encoding="utf-8")
+    page = training_page(f"Trained on {data.name}", facts, model.history_, n, _heaviest(model, data), command)
+    written.append(page.write(out / "report.html"))
+    console = Console()
+    for name, value in facts:
+        console.print(f"{name}: {value}", soft_wrap=True, highlight=False, markup=False)
+    for path in written:
+        console.print(f"Written: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _heaviest(model: LinearEF21, data: Data) -> list[tuple[str, float]]:
+    weights = np.abs(np.atleast_2d(model.coef_)).max(axis=0)
+    names, first = data.encoding.names, np.atleast_2d(model.coef_)
+    order = np.argsort(-weights, kind="stable")[:HEAVIEST]
+    return [(names[j], float(first[np.abs(first[:, j]).argmax(), j])) for j in order]

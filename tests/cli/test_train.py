@@ -1,0 +1,176 @@
+"""train, predict, evaluate and compare from the command line; the model file; bad input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+from typer.testing import CliRunner
+
+from errorfeedback.cli.app import app
+from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.model_file import load, save
+from errorfeedback.problems.tables import Encoding, read
+
+
+def call(*words):
+    return CliRunner().invoke(app(), [str(word) for word in words])
+
+
+def rows(m, seed=0):
+    rng = np.random.default_rng(seed)
+    colour, size, noise = rng.choice(["red", "green", "blue"], m), rng.standard_normal(m), rng.standard_normal(m)
+    shop = rng.choice(["a", "b", "c", "d"], m)
+    sold = np.where(2.0 * (colour == "red") + size - 0.5 + 0.3 * noise > 0, "yes", "no")
+    return [{"colour": c, "size": s, "shop": p, "target": t} for c, s, p, t in zip(colour, size, shop, sold, strict=True)]
+
+
+def write(path, table, delimiter=","):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(table)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("train")
+    write(made / "train.csv", rows(400))
+    write(made / "test.tsv", rows(200, seed=1), delimiter="\t")
+    done = call("train", made / "train.csv", "--client-column", "shop", "--valid", made / "test.tsv", "--out", made / "run")
+    assert done.exit_code == 0, done.output
+    return made
+
+
+def test_train_writes_model_history_and_report(folder):
+    assert {p.name for p in (folder / "run").iterdir()} == {"model.npz", "history.json", "report.html"}
+    history = json.loads((folder / "run/history.json").read_text())
+    assert history["f"][-1] < 0.6 * history["f"][0]
+    assert load(folder / "run/model.npz").provenance["clients"] == 4
+
+
+def test_text_columns_are_one_hot_and_the_client_column_is_left_out(folder):
+    found = read(str(folder / "train.csv"), client_column="shop")
+    assert found.encoding.names == ["colour=blue", "colour=green", "colour=red", "size"]
+    assert found.A.shape == (400, 4)
+    assert set(found.A[:, [0, 1, 2]].sum(axis=1).tolist()) == {1.0}
+
+
+def test_evaluate_and_predict_agree(folder):
+    scores = json.loads(call("evaluate", folder / "run", folder / "test.tsv", "--json").stdout)
+    assert scores["accuracy"] > 0.85
+    assert scores["AUC"] > 0.9
+    said = list(csv.DictReader(io.StringIO(call("predict", folder / "run", folder / "test.tsv").stdout)))
+    truth = [row["target"] for row in rows(200, seed=1)]
+    assert np.mean([row["prediction"] == t for row, t in zip(said, truth, strict=True)]) == pytest.approx(scores["accuracy"])
+    assert float(said[0]["p(no)"]) + float(said[0]["p(yes)"]) == pytest.approx(1.0)
+
+
+def test_a_value_that_training_did_not_see_is_accepted(folder, tmp_path):
+    table = [{**row, "colour": "violet"} for row in rows(5)]
+    done = call("predict", folder / "run", write(tmp_path / "new.csv", table))
+    assert done.exit_code == 0, done.output
+
+
+def test_npz_libsvm_and_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import csv as arrow_csv  # noqa: PLC0415
+    from pyarrow import parquet  # noqa: PLC0415
+
+    parquet.write_table(arrow_csv.read_csv(write(tmp_path / "t.csv", rows(60))), tmp_path / "t.parquet")
+    same = read(str(tmp_path / "t.parquet"))
+    assert np.array_equal(same.A.toarray(), read(str(tmp_path / "t.csv")).A.toarray())
+    sparse.save_npz(tmp_path / "m.npz", sparse.csr_array(np.column_stack([np.eye(4), [0, 1, 0, 1]])))
+    npz = read(str(tmp_path / "m.npz"))
+    assert npz.y.tolist() == [0, 1, 0, 1]
+    assert npz.A.shape == (4, 4)
+    (tmp_path / "plain").write_text("1 1:1 3:2\n-1 2:1\n" * 10)
+    done = call("train", tmp_path / "plain", "--clients", "2", "--rounds", "50", "--budget", "1kB", "--out", tmp_path / "r")
+    assert done.exit_code == 0, done.output
+    assert json.loads(call("evaluate", tmp_path / "r", tmp_path / "plain", "--json").stdout)["accuracy"] == 1.0
+
+
+def test_groups_come_from_a_file(folder, tmp_path):
+    (tmp_path / "groups").write_text("\n".join(row["shop"] for row in rows(400)))
+    done = call("train", folder / "train.csv", "--groups", tmp_path / "groups", "--rounds", 20, "--out", tmp_path / "r")
+    assert "clients: 4" in done.output
+    (tmp_path / "groups").write_text("a\nb\n")
+    done = call("train", folder / "train.csv", "--groups", tmp_path / "groups", "--out", tmp_path / "r")
+    assert done.exit_code == 2
+    assert "names 2 clients" in " ".join(done.output.split())
+
+
+def test_compare_writes_the_figure_and_the_table(folder, tmp_path):
+    done = call(
+        "compare", folder / "train.csv", "--client-column", "shop", "--rounds", "40", "--budget", "1kB", "--out", tmp_path
+    )
+    assert done.exit_code == 0, done.output
+    assert {"loss.png", "loss.svg", "report.html", "histories.json"} == {p.name for p in tmp_path.iterdir()}
+    runs = json.loads((tmp_path / "histories.json").read_text())
+    assert {"GD, InverseL", "EF21 TopK, Automatic", "EF21 TopK, RareFeatures", "EF14 TopK, 1/L"} <= set(runs)
+    assert any(label.startswith("MARINA") for label in runs)
+
+
+BAD = {
+    "no client column 'city'": lambda d: ["--client-column", "city", d / "train.csv"],
+    "no target column 'price'": lambda d: ["--target", "price", d / "train.csv"],
+    "the file is empty": lambda d: [empty(d / "empty")],
+    "has no value in row 2": lambda d: [text(d / "hole.csv", "a,target\n1,x\n,y\n")],
+    "one class only": lambda d: [text(d / "one.csv", "a,target\n1,x\n2,x\n")],
+    "contains infinity": lambda d: [text(d / "inf.csv", "a,target\ninf,x\n2.0,y\n")],
+    "contains NaN": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
+    "it must be a number and one of B": lambda d: ["--budget", "1 mile", d / "train.csv"],
+    "no such file": lambda d: [d / "nothing"],
+}
+
+
+def text(path, content):
+    path.write_text(content)
+    return path
+
+
+def empty(path):
+    return text(path, "")
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_a_clear_error_and_nothing_is_written(folder, tmp_path, message):
+    done = call("train", *BAD[message](folder), "--out", tmp_path / "r")
+    assert done.exit_code == 2
+    plain = " ".join(done.output.replace("│", " ").split())
+    assert message in plain or message.replace(" ", "") in plain.replace(" ", "")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_damaged_or_foreign_model_file_is_a_clear_error(folder, tmp_path):
+    whole = (folder / "run/model.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.npz").write_text("hello")
+    np.savez(tmp_path / "foreign.npz", weights=np.ones(3))
+    with np.load(folder / "run/model.npz") as file:
+        parts = dict(file)
+    parts["coef"] = parts["coef"] + 1e-9
+    np.savez(tmp_path / "changed.npz", **parts)
+    for name, message in {
+        "cut": "damaged",
+        "text": "damaged, or not a model",
+        "foreign": "not a model of errorfeedback",
+        "changed": "checksum",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path / f"{name}.npz")
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        load(tmp_path / "none.npz")
+
+
+def test_a_model_file_gives_back_the_model(tmp_path):
+    X, y = np.eye(6), np.array([3, 5, 7] * 2)
+    model = EF21Classifier(n_clients=2, max_iter=50).fit(X, y)
+    back = load(save(tmp_path / "m.npz", model, Encoding(6), {"who": "test"})).model
+    assert np.array_equal(back.predict_proba(X), model.predict_proba(X))
+    assert back.predict(X).tolist() == model.predict(X).tolist()
