@@ -123,7 +123,7 @@ BAD = {
     "has no value in row 2": lambda d: [text(d / "hole.csv", "a,target\n1,x\n,y\n")],
     "one class only": lambda d: [text(d / "one.csv", "a,target\n1,x\n2,x\n")],
     "contains infinity": lambda d: [text(d / "inf.csv", "a,target\ninf,x\n2.0,y\n")],
-    "contains NaN": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
+    "has no value in row 1;": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
     "it must be a number and one of B": lambda d: ["--budget", "1 mile", d / "train.csv"],
     "no such file": lambda d: [d / "nothing"],
 }

@@ -120,10 +120,10 @@ def _write(out: Path, model: LinearEF21, data: Data, n: int, target: str | None)
         ("stopped because", model.stopped_),
         ("bytes up per client", round(model.bytes_up_)),
         ("bytes down per client", round(model.bytes_down_)),
-        *(
-            [("validation loss", model.validation_[-1][0]), ("validation score", model.validation_[-1][1])]
-            * bool(model.validation_)
-        ),
+    ]
+    facts += [
+        (f"validation {name}", value)
+        for name, value in zip(("loss", "score"), (model.validation_ or [()])[-1], strict=False)
     ]
     provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
     out.mkdir(parents=True, exist_ok=True)

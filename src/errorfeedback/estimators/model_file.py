@@ -62,7 +62,7 @@ def load(path: Path) -> Saved:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; `errorfeedback train ... --out {path.parent}` makes one")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             coef, intercept, about, digest = (file[name] for name in ("coef", "intercept", "about", "sha256"))
     except KeyError as error:
         raise ValueError(f"{path}: not a model of errorfeedback (it has no {error})") from error
