@@ -67,7 +67,7 @@ PIXELS = {"digits": 64, "mnist": 784}
 TASKS = (
     Task("digits", 10, 8, range(-8, -3), (2_000, 150)),
     Task("digits", 100, 8, range(-8, -3), (2_000, 150)),
-    Task("mnist", 100, 16, range(-12, -6), (500, 100)),
+    Task("mnist", 100, 16, range(-13, -8), (400, 100)),
 )
 
 

@@ -23,8 +23,8 @@ from errorfeedback.sparsity.support import Support
 
 TOGETHER = 48
 """From this many rows and features on, clients run Lanczos together."""
-STEPS, EVERY = 60, 10
-CLOSE, MIXED = 1e-8, 100
+STEPS, EVERY = 150, 10
+CLOSE, MIXED = 1e-12, 500
 """Residuals that are small enough, and how many of them are added (see `spectrum`: two close eigenvalues may be mixed)."""
 GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
