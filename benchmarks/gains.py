@@ -195,7 +195,7 @@ def sketch(options: argparse.Namespace) -> None:
         "90% error",
         "mean gamma",
         "f at the end",
-        "||grad f||^2",
+        "squared gradient norm",
         "bytes up per client and round",
     ]
     table(f"the sketched c^t, {options.sketch_rounds:,} rounds of EF21 + Top1", head, rows())
