@@ -1,11 +1,9 @@
 """||A_i' diag(w) A_i|| of every client, from above.
 
-Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Large clients
-run Lanczos
-(see `spectrum`) *together*: one product with the lifted matrix is a step of every client, so the cost is a few passes
-over the
-data whatever n is. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta: then
-theta + MIXED rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
+Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Large clients run
+Lanczos (see `spectrum`) *together*: one product with the lifted matrix is a step of every client, so the cost is a few
+passes over the data whatever n is. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta:
+then theta + MIXED rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
 """
 
 from __future__ import annotations
