@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce clean
+.PHONY: run test reproduce bench scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -30,6 +30,13 @@ test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
+
+# What a round costs against the alternatives, as ratios within one run; and how it grows.
+bench: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/speed.py
+
+scaling: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/scaling.py
 
 clean:
 	rm -rf $(VENV) $(OUT)

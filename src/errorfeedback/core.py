@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
+"""float64, or float32 in a problem of that precision."""
 Integers: TypeAlias = NDArray[np.integer]
 
 Model: TypeAlias = Floats
@@ -21,9 +22,19 @@ PerRow: TypeAlias = Floats
 """One number per row of data."""
 
 VALUE_BITS = 64
-"""Bits of one float64 on the wire."""
+"""Bits of one float64 on the wire: what theory counts with. A run counts the precision it has."""
+PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
+"""What data, memory and messages may be stored in."""
 AUTHORS_VALUE_BITS = 32
 """The authors' plots charge 32 bits per value, and nothing for indices, the first upload or the downlink."""
+
+
+def precision(dtype: DTypeLike) -> np.dtype[Any]:
+    """The dtype, if a problem may be stored in it."""
+    found = np.dtype(dtype)
+    if found not in PRECISIONS:
+        raise ValueError(f"dtype = {found}; data, memory and messages are float64 or float32")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

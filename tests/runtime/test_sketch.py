@@ -61,6 +61,7 @@ def test_the_same_for_any_number_of_shards(problem: Problem) -> None:
         ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Adaptive(sketch=4), rounds=50, seed=2, engine=ef.Local(s))
         for s in (1, 4, 12)
     ]
+    runs.append(ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Adaptive(sketch=4), rounds=50, seed=2, engine=ef.Threads(2)))
     assert all(np.array_equal(run.x, runs[0].x) for run in runs)
 
 

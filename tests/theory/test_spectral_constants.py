@@ -97,3 +97,15 @@ def test_spectral_is_sharper_on_real_structure() -> None:
     """Clients with different directions: the norm of the sum is below the sum of the norms."""
     problem = ef.logistic(np.array([[1.0, 1.0], [1.0, -1.0]]), [0, 1], clients=[0, 1])
     assert L_plus_spectral(problem)[0] < 0.8 * smoothness(problem).lemma_2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_condition_ii_can_only_be_an_equality(kind: str, sharing: str) -> None:
+    """L <= sqrt(c/n) L_plus by Lemma 4, so Table 1's condition (ii) never holds strictly; at c = 1 it is an equality."""
+    for seed in range(5):
+        problem = random_problem(kind, seed, sharing)
+        s, c = smoothness(problem), problem.support.c
+        assert np.sqrt(c / problem.n) * L_plus_spectral(problem)[0] * (1 + 1e-9) >= s.L
+        if sharing == "none" and kind == "least squares":
+            assert pytest.approx(np.sqrt(c / problem.n) * s.L_plus) == s.L

@@ -68,7 +68,7 @@ class Message:
 
     def lifted(self) -> Lifted:
         """The message as a lifted vector."""
-        return self.add_to(np.zeros(self.support.size))
+        return self.add_to(np.zeros(self.support.size, dtype=self.values.dtype))
 
 
 def everything(u: Lifted, support: Support) -> Message:

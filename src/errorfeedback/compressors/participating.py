@@ -98,7 +98,7 @@ class _Answers(Operator):
         )
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _toss(seed: int, t: int, first: int, p: Floats, answers: NDArray[np.bool_]) -> None:
     for i in range(len(p)):
         answers[i] = uniform(seed, t, ANSWERS - first - i) < p[i]

@@ -16,21 +16,23 @@ from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from errorfeedback.compressors.base import bits_per_index
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
-from errorfeedback.core import VALUE_BITS, Integers, PerClient
+from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.records.network import Network
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
-from errorfeedback.stepsizes.theory import analyse
-from errorfeedback.stepsizes.weighted import Weighted
+from errorfeedback.stepsizes.theory import Theory, analyse
 
 REFINED = 6
 """Values that are tried between the neighbours of the best power of two."""
-POWER_STEPS = 8
+FIRST_STEPS, POWER_STEPS = 15, 4
+"""Power steps for the first S0, and for a later one, which starts where the last one ended."""
 
 
 def powers_of_two(below: int) -> list[int]:
@@ -54,6 +56,16 @@ class Search:
         return self.problem.curvature()
 
     @cached_property
+    def theory(self) -> Theory:
+        return analyse(self.problem)
+
+    @cached_property
+    def owned(self) -> sparse.csr_array:
+        """(n, d): 1 where client i owns feature j."""
+        s = self.problem.support
+        return sparse.csr_array((np.ones(s.size), s.indices, s.indptr), shape=(s.n, s.d))
+
+    @cached_property
     def order(self) -> Integers:
         """Features, the most common first; ties by the curvature of the column."""
         k = self.curvature
@@ -65,39 +77,46 @@ class Search:
         compressor = ExactOnCommon(self.order[:size].tolist(), k)
         return Option(f"EF21 Top{k} + {size} exact", EF21(compressor, "gradient"), k)
 
-    def bits(self, sizes: Iterable[int], levels: Iterable[int]) -> list[tuple[float, int, int]]:
-        """(predicted bits, |S0|, K) of every pair."""
-        levels = list(levels)
+    def bits(self, sizes: Iterable[int], levels: Sequence[int]) -> list[tuple[float, int, int]]:
+        """(predicted bits, |S0|, K) of every pair; infinite where nothing is compressed, which is DGD."""
         found = []
-        for size in sizes:
+        v: Lifted | None = None
+        for size in sorted(sizes):
             rare = np.ones(self.problem.d, dtype=bool)
             rare[self.order[:size]] = False
-            L_rare = self._rare_L_i(rare) if self.curvature.convex else None
-            found += [(self._bits(size, k, L_rare), size, k) for k in levels]
+            L, v = self._rare_L_i(rare, v) if self.curvature.convex else (self.theory.L_i, None)
+            found += [(bits, size, k) for bits, k in zip(self._bits(rare, L, np.array(levels)), levels, strict=True)]
         return found
 
-    def _bits(self, size: int, k: int, L_rare: PerClient | None) -> float:
-        theory = analyse(self.problem, self.option(size, k).method.compressor)
-        if theory.alpha == 1:  # nothing is compressed: that is DGD
-            return inf
-        if L_rare is None:
-            M = Weighted().M(theory)
+    def _bits(self, rare: NDArray[np.bool_], L: PerClient, levels: Integers) -> list[float]:
+        """For all K at once: the mean message times the rounds of the convex or the weighted rule."""
+        theory, sizes = self.theory, self.problem.support.sizes
+        rest = (self.owned @ rare.astype(np.float64)).astype(np.int64)
+        sent = np.minimum(levels, rest[:, None])
+        alpha = np.where(rest[:, None] > 0, sent / np.maximum(rest, 1)[:, None], 1.0)
+        xi = (np.sqrt(1 - alpha) + 1 - alpha) / alpha
+        if self.curvature.convex:
+            M2 = theory.L / theory.n * (self.owned.T @ (L[:, None] * xi**2))[rare].max(axis=0, initial=0.0)
         else:
-            M = sqrt(theory.L / theory.n * theory.over_rare(L_rare * theory.xi_i**2))
-        rounds = 2 * self.start.gap / (largest_root(theory.L, M) * self.start.epsilon)
-        message = float(theory.compressor.bits(theory.support).mean())
-        return VALUE_BITS * float(theory.sizes.mean()) + rounds * message
+            shares = self.owned.T @ (L[:, None] * xi)
+            M2 = shares[rare].max(axis=0, initial=0.0) * shares.max(axis=0) / theory.n**2
+        index = np.where(sent < rest[:, None], bits_per_index(np.maximum(rest, 1))[:, None], 0)
+        message = VALUE_BITS * (sizes - rest).mean() + (sent * (VALUE_BITS + index)).mean(axis=0)
+        gamma = np.array([largest_root(theory.L, sqrt(m)) for m in M2])
+        bits = VALUE_BITS * sizes.mean() + message * 2 * self.start.gap / (gamma * self.start.epsilon)
+        return np.where(alpha.min(axis=0) < 1, bits, inf).tolist()
 
-    def _rare_L_i(self, rare: NDArray[np.bool_]) -> PerClient:
-        """||P H_i P|| of every client, approximately: power steps in the lifted space."""
+    def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
+        """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
         k, support = self.curvature, self.problem.support
         kept = rare[support.indices].astype(np.float64)
-        v, lengths = kept, np.zeros(support.n)
-        for _ in range(POWER_STEPS):
+        steps, v = (FIRST_STEPS, kept) if v is None else (POWER_STEPS, kept * v)
+        lengths = np.zeros(support.n)
+        for _ in range(steps):
             v = kept * (k.lifted.T @ (k.weights * (k.lifted @ v)))
             lengths = np.sqrt(support.norms2(v))
             v = v / np.repeat(np.where(lengths > 0, lengths, 1.0), support.sizes)
-        return lengths
+        return lengths, v
 
 
 def best_common(problem: Problem, levels: Sequence[int], start: Origin, network: Network | None = None) -> list[Plan]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.core import VALUE_BITS, Lifted
+from errorfeedback.core import VALUE_BITS, Lifted, PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
@@ -34,6 +34,8 @@ class Origin:
     gap: float
     """f(x^0) - f*, with the known lower bound in place of f*."""
     grads: Lifted
+    norms2: PerClient
+    """||grad f_i(x^0)||^2."""
     epsilon: float
     """The goal for ||grad f||^2."""
     relative: float
@@ -47,7 +49,8 @@ def origin(problem: Problem, relative: float) -> Origin:
     x = np.zeros(problem.d)
     grads = problem.gradients(x)
     gradient = problem.support.scatter(grads) / problem.n
-    return Origin(problem.value(x) - problem.lower_bound, grads, relative * float(gradient @ gradient), relative)
+    gap, norms2 = problem.value(x) - problem.lower_bound, problem.support.norms2(grads)
+    return Origin(gap, grads, norms2, relative * float(gradient @ gradient), relative)
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,9 @@ def _error(theory: Theory, method: EF21, proof: Proof, start: Origin) -> float:
     if method.start == "gradient":
         return 0.0
     if proof.first == 0:
-        return float(proof.weights @ theory.support.norms2(start.grads))
-    carried = theory.support.norms2(start.grads * theory.rare[theory.support.indices])
-    return float(proof.weights @ ((1 - theory.alpha_i) * carried))
+        return float(proof.weights @ start.norms2)
+    kept = start.norms2 if theory.rare.all() else theory.support.norms2(start.grads * theory.rare[theory.support.indices])
+    return float(proof.weights @ ((1 - theory.alpha_i) * kept))
 
 
 def _traffic(theory: Theory, method: Method) -> tuple[float, float, float]:

@@ -9,8 +9,9 @@ from errorfeedback.planner.census import Census
 from errorfeedback.planner.plan import Plan
 
 PRACTICE = (
-    "In practice EF21 is far better than its theorems: it usually tolerates steps near DGD's 1/L, and then needs about "
-    "as many rounds as DGD at a fraction of the traffic; measure it with `errorfeedback compare`."
+    "In practice EF21 is far better than its theorems: it usually tolerates steps near DGD's 1/L, where it needs a few "
+    "times DGD's rounds at a small fraction of its traffic per round (docs/theory.md, section 12); measure it with "
+    "`errorfeedback compare`."
 )
 
 

@@ -25,6 +25,8 @@ from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heat
 LINES = dict(zip(DASHES, ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2))), strict=True))
 PANEL = (4.3, 3.5)
 """Inches."""
+ROOM = 44
+"""Characters of labels that fit under a panel side by side; more are turned."""
 INK, SOFT, GRID = "#1c2024", "#60676f", "#e4e6e9"
 
 
@@ -105,7 +107,8 @@ def _(panel: Bars, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     for k, (name, values) in enumerate(panel.series.items()):
         place.bar(at + (k + 0.5) * width - 0.4, values, width * 0.94, label=name, color=COLOURS[k % len(COLOURS)])
     _style(place, panel.title, Axis(""), panel.y)
-    place.set_xticks(at, panel.labels)
+    crowded = sum(len(label) + 2 for label in panel.labels) > ROOM
+    place.set_xticks(at, panel.labels, rotation=35 if crowded else 0, ha="right" if crowded else "center")
     _legend(place, 2)
 
 

@@ -1,12 +1,12 @@
-"""What the planner draws: how rare the features are, who owns what, and the cost of every plan."""
+"""What the planner draws: how rare the features are, who owns what, and the cost of the plans."""
 
 from __future__ import annotations
 
-from errorfeedback.planner.inspection import Inspection
-from errorfeedback.plots.figure import Axis, Bars, Figure, Heatmap
+import numpy as np
 
-SHOWN = 12
-"""Plans in the drawing."""
+from errorfeedback.planner.inspection import Inspection
+from errorfeedback.planner.plan import Plan
+from errorfeedback.plots.figure import Axis, Bars, Curve, Figure, Heatmap, Lines
 
 
 def rarity(seen: Inspection) -> Figure:
@@ -32,15 +32,28 @@ def rarity(seen: Inspection) -> Figure:
 
 
 def costs(seen: Inspection) -> Figure:
-    """Bits up per client of the cheapest plan of each method, and its rounds."""
-    cheapest = {plan.method: plan for plan in reversed(seen.plans)}
-    shown = sorted(cheapest.values(), key=lambda plan: plan.bits)[:SHOWN]
-    labels = [plan.method for plan in shown]
+    """Bits and rounds over K: a curve per rule of EF21 and for MARINA with RandK; what has no K is a level line."""
+    curves: dict[str, list[Plan]] = {}
+    marks: dict[str, Plan] = {}
+    for plan in seen.plans:
+        if plan.k is None or plan.exact_features:
+            marks.setdefault("EF21 + exact" if plan.exact_features else plan.method, plan)
+        else:
+            curves.setdefault(f"EF21 {plan.rule}" if plan.error_feedback else "MARINA RandK", []).append(plan)
+    families = {name: sorted(plans, key=lambda plan: plan.k or 0) for name, plans in sorted(curves.items())}
+    bits = {name: [plan.bits / 8e6 for plan in plans] for name, plans in families.items()}
+    rounds = {name: [float(plan.rounds) for plan in plans] for name, plans in families.items()}
+    k = {name: np.array([float(plan.k or 0) for plan in plans]) for name, plans in families.items()}
     return Figure(
         "costs",
         [
-            Bars("up per client to epsilon", labels, {"MB": [plan.bits / 8e6 for plan in shown]}, Axis("MB", log=True)),
-            Bars("rounds to epsilon", labels, {"rounds": [plan.rounds for plan in shown]}, Axis("rounds", log=True)),
+            Lines("up per client", _curves(k, bits), Axis("MB", log=True), {m: p.bits / 8e6 for m, p in marks.items()}),
+            Lines("rounds", _curves(k, rounds), Axis("rounds", log=True), {m: float(p.rounds) for m, p in marks.items()}),
         ],
-        caption=f"The cheapest rule of each method, by its theorem, to {seen.epsilon:g} of ||grad f(0)||^2.",
+        {"K": Axis("K, numbers per message", log=True)},
+        caption=f"To {seen.epsilon:g} of ||grad f(0)||^2 by the theorems.",
     )
+
+
+def _curves(k: dict[str, np.ndarray], y: dict[str, list[float]]) -> list[Curve]:
+    return [Curve(name, {"K": k[name]}, np.array(y[name]), colour=n, dash=n % 4) for n, name in enumerate(y)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
-from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, precision
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.sparsity.support import full_support
@@ -43,7 +43,7 @@ class Autoencoder(Problem):
 
     def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
         D, E = self.split(x)
-        out = np.empty(self.support.size) if out is None else out
+        out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         parts = out.reshape(self.n, 2, D.size)
         for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
             a = self.data[lo:hi]
@@ -63,6 +63,7 @@ class Autoencoder(Problem):
             support=self.support.shard(lo, hi),
             columns=self.columns,
             width=self.width,
+            dtype=self.dtype,
             data=self.data[a:b],
             rows=self.rows[lo : hi + 1] - a,
             code=self.code,
@@ -81,13 +82,13 @@ class Autoencoder(Problem):
         )
 
 
-def autoencoder(A: ArrayLike, clients: Clients, *, code: int) -> Autoencoder:
+def autoencoder(A: ArrayLike, clients: Clients, *, code: int, dtype: DTypeLike = np.float64) -> Autoencoder:
     """The auto-encoder with a code of that many numbers over the rows of A.
 
     >>> autoencoder(np.eye(4), clients=2, code=1).value(np.zeros(8))
     1.0
     """
-    data = np.ascontiguousarray(A, dtype=np.float64)
+    data = np.ascontiguousarray(A, dtype=precision(dtype))
     if data.ndim != 2 or 0 in data.shape:
         raise ValueError(f"A has shape {data.shape}; it needs rows and columns, (rows, features)")
     if not np.isfinite(data).all():
@@ -101,6 +102,7 @@ def autoencoder(A: ArrayLike, clients: Clients, *, code: int) -> Autoencoder:
         support=full_support(len(dealt.names), d),
         columns=np.arange(d),
         width=d,
+        dtype=data.dtype,
         data=data[dealt.order],
         rows=dealt.indptr,
         code=code,

@@ -46,6 +46,8 @@ class Problem(ABC):
     columns: Integers
     """(d,): the column of the data that each active feature came from."""
     width: int
+    dtype: np.dtype[Any]
+    """The precision of data, memory and messages."""
     _memo: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -64,7 +66,7 @@ class Problem(ABC):
 
     def restrict(self, x: Model) -> Model:
         """The active entries of x."""
-        x = np.asarray(x, dtype=np.float64)
+        x = np.asarray(x, dtype=self.dtype)
         if x.shape == (self.d,):
             return x
         if x.shape == (self.width,):
@@ -73,7 +75,7 @@ class Problem(ABC):
 
     def extend(self, x: Model, start: Model) -> Model:
         """x with one entry per column of the data; columns that no client has come from `start`."""
-        out = np.array(start, dtype=np.float64)
+        out = np.array(start, dtype=self.dtype)
         out[self.columns] = x
         return out
 

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, precision
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.problems.blocks.base import Blocks
 from errorfeedback.problems.blocks.csr import CSR
@@ -64,20 +64,20 @@ class GLM(Problem):
     def weights(self) -> PerRow:
         """curvature / m_i of every row: H_i = A_i' diag(weights) A_i bounds the Hessian of the rows' part."""
         m = np.diff(self.rows)
-        return np.repeat(self.loss.curvature / m, m)
+        return np.repeat((self.loss.curvature / m).astype(self.dtype), m)
 
     def values(self, x: Model) -> PerClient:
         x = self.restrict(x)
         z = self.blocks.predictions
-        self.blocks.forward(x, z, np.empty(self.support.size))
-        losses = np.add.reduceat(self.loss.values(z, self.target), self.rows[:-1]) / np.diff(self.rows)
+        self.blocks.forward(x, z, np.empty(self.support.size, dtype=self.dtype))
+        losses = np.add.reduceat(self.loss.values(z, self.target), self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
         if not self.regularizer.curvature:
             return losses
         return losses + self.support.sums(self.regularizer.values(self.support.gather(x)))
 
     def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
         x = self.restrict(x)
-        out = np.empty(self.support.size) if out is None else out
+        out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         self.loss.gradients(self.blocks, x, self.target, self.weights, out)
         if self.regularizer.curvature:
             out += self.regularizer.slopes(self.support.gather(x))
@@ -98,6 +98,7 @@ class GLM(Problem):
             support=support,
             columns=self.columns,
             width=self.width,
+            dtype=self.dtype,
             A=sparse.csr_array((data, self.A.indices[entries], indptr), shape=(b - a, self.d)),
             lifted=sparse.csr_array((data, positions, indptr), shape=(b - a, support.size)),
             target=self.target[a:b],
@@ -136,12 +137,18 @@ class GLM(Problem):
 
 
 def least_squares(
-    A: Matrix, b: ArrayLike, clients: Clients, *, regularizer: Regularizer | None = None, intercept: bool = False
+    A: Matrix,
+    b: ArrayLike,
+    clients: Clients,
+    *,
+    regularizer: Regularizer | None = None,
+    intercept: bool = False,
+    dtype: DTypeLike = np.float64,
 ) -> GLM:
     """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x).
 
     `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
-    With `intercept` a column of ones is appended: x[-1] is the intercept.
+    With `intercept` a column of ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages.
 
     >>> least_squares(np.eye(4), np.ones(4), clients=2).value(np.zeros(4))
     1.0
@@ -149,11 +156,17 @@ def least_squares(
     target = np.asarray(b)
     if target.dtype.kind not in "fiub":
         raise ValueError(f"b has the type {target.dtype}; least squares needs numbers")
-    return _glm(A, target.astype(np.float64), clients, Squared(), regularizer, intercept)
+    return _glm(_as_csr(A, intercept, dtype), target.astype(np.float64), clients, Squared(), regularizer, intercept)
 
 
 def logistic(
-    A: Matrix, y: ArrayLike, clients: Clients, *, regularizer: Regularizer | None = None, intercept: bool = False
+    A: Matrix,
+    y: ArrayLike,
+    clients: Clients,
+    *,
+    regularizer: Regularizer | None = None,
+    intercept: bool = False,
+    dtype: DTypeLike = np.float64,
 ) -> GLM:
     """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); y in any two values, the larger one is +1.
 
@@ -168,13 +181,12 @@ def logistic(
         shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
         raise ValueError(f"y has {len(classes)} distinct values ({shown}); logistic regression needs exactly two")
     pair = (classes[0].item(), classes[1].item())
-    return _glm(
-        A, np.where(code.reshape(labels.shape) == 1, 1.0, -1.0), clients, Logistic(), regularizer, intercept, classes=pair
-    )
+    signs = np.where(code.reshape(labels.shape) == 1, 1.0, -1.0)
+    return _glm(_as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, classes=pair)
 
 
 def _glm(
-    A: Matrix,
+    matrix: sparse.csr_array,
     target: PerRow,
     clients: Clients,
     loss: Loss,
@@ -182,10 +194,10 @@ def _glm(
     intercept: bool,
     classes: tuple[Any, Any] | None = None,
 ) -> GLM:
-    matrix = _as_csr(A, intercept)
     if target.shape != (matrix.shape[0],):
         raise ValueError(f"the target has shape {target.shape}, but A has {matrix.shape[0]} rows; give one value per row")
     _check_finite("b", target)
+    target = target.astype(matrix.dtype)
     dealt = as_partition(clients, matrix.shape[0]).rows(matrix.shape[0])
     if not np.array_equal(dealt.order, np.arange(matrix.shape[0])):
         matrix, target = matrix[dealt.order], target[dealt.order]
@@ -203,6 +215,7 @@ def _glm(
         support=support,
         columns=active,
         width=width,
+        dtype=matrix.dtype,
         A=sparse.csr_array((data, features, indptr), shape=(rows, d)),
         lifted=lifted,
         target=target,
@@ -217,12 +230,12 @@ def _glm(
     )
 
 
-def _as_csr(A: Matrix, intercept: bool) -> sparse.csr_array:
+def _as_csr(A: Matrix, intercept: bool, dtype: DTypeLike) -> sparse.csr_array:
     """A in CSR with sorted rows, without stored zeros, as the caller's arrays are never changed."""
     shape = np.shape(A)
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"A has shape {shape}; it needs rows and columns, (rows, d)")
-    matrix = sparse.csr_array(A, dtype=np.float64, copy=sparse.issparse(A))
+    matrix = sparse.csr_array(A, dtype=precision(dtype), copy=sparse.issparse(A))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():
@@ -230,7 +243,7 @@ def _as_csr(A: Matrix, intercept: bool) -> sparse.csr_array:
         row = int(np.searchsorted(matrix.indptr, k, side="right")) - 1
         raise ValueError(f"A[{row}, {matrix.indices[k]}] = {matrix.data[k]}; every entry must be finite")
     if intercept:
-        matrix = sparse.csr_array(sparse.hstack([matrix, np.ones((shape[0], 1))], format="csr"))
+        matrix = sparse.csr_array(sparse.hstack([matrix, np.ones((shape[0], 1), dtype=matrix.dtype)], format="csr"))
     return matrix
 
 

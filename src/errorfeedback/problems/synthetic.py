@@ -16,6 +16,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers
@@ -54,6 +55,7 @@ def synthetic(
     *,
     spectrum: str = "code",
     regularizer: Regularizer | None = None,
+    dtype: DTypeLike = np.float64,
 ) -> GLM:
     """n clients with m rows each; every one of the d features on exactly c clients.
 
@@ -78,7 +80,8 @@ def synthetic(
         shape=(n * m, d),
     )
     scale = np.sqrt(m / 2)
-    return least_squares(matrix * scale, np.concatenate(targets) * scale, clients=n, regularizer=regularizer)
+    b = np.concatenate(targets) * scale
+    return least_squares(matrix * scale, b, clients=n, regularizer=regularizer, dtype=dtype)
 
 
 def _pattern(rng: np.random.Generator, n: int, d: int, c: int) -> tuple[Integers, Integers]:

@@ -33,8 +33,8 @@ def quantity(name: str, text: str | float, units: dict[str, float]) -> float:
 class Network:
     """What one client's link can do: bits per second up and down, and the seconds that any message takes on top.
 
-    >>> Network(up="1Mbit/s", down="10Mbit/s", latency="50ms").seconds(up=1e6, down=1e6)
-    1.2
+    >>> Network(up="1Mbit/s", down="10Mbit/s", latency="250ms").seconds(up=1e6, down=5e6)
+    2.0
     """
 
     up: float | str = inf

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from html import escape
+
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.plots.inspection import costs, rarity
-from errorfeedback.report.page import Code, Details, Drawing, Page, Section, Table, Text, Verdict
+from errorfeedback.report.page import Badge, Code, Details, Drawing, Page, Section, Table, Text, Verdict
 
 FIRST = 15
 """Plans in the page's first table; all are in the second."""
@@ -16,7 +19,10 @@ def page(seen: Inspection, title: str, command: str = "") -> Page:
     goal = f"To (1/T) sum ||grad f||^2 <= {seen.epsilon:g} ||grad f(0)||^2, from x = 0, by each rule's theorem{network}."
     constants = [[c.name, c.value, c.how] for c in seen.constants]
     sections = [
-        Section("Verdict", [_winner(seen), _feedback(seen), Text(seen.verdict.practice)]),
+        Section(
+            "Verdict",
+            [Winner(seen.verdict.winner.method, seen.verdict.reason), _feedback(seen), Text(seen.verdict.practice)],
+        ),
         Section("Features", [Table(["", ""], [list(row) for row in seen.facts()]), Drawing(rarity(seen))]),
         Section("Constants", [Table(["constant", "value", "how it was computed"], constants)]),
         Section(
@@ -34,8 +40,17 @@ def page(seen: Inspection, title: str, command: str = "") -> Page:
     return Page(f"Before you run: {title}", seen.census.title, sections)
 
 
-def _winner(seen: Inspection) -> Verdict:
-    return Verdict(f"Fewest bits: {seen.verdict.winner.method}", None, seen.verdict.reason)
+@dataclass(frozen=True)
+class Winner:
+    """The plan with the fewest bits, and why."""
+
+    method: str
+    reason: str
+
+    def html(self) -> str:
+        badge = Badge("fewest bits", "good").html()
+        text = f"<strong>{escape(self.method)}</strong><p>{escape(self.reason)}</p>"
+        return f'<div class="verdict good">{badge}<div>{text}</div></div>'
 
 
 def _feedback(seen: Inspection) -> Verdict:

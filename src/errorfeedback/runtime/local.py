@@ -33,7 +33,7 @@ class Session(Protocol):
     def round(self, x: Model, ctx: Round) -> list[Message]: ...
 
     def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        """(n, ask.numbers): what every client tells in this round beyond its message."""
+        """(n, ask.numbers): what every client tells at x beyond its message."""
 
     def observe(self, x: Model) -> Observation: ...
 

@@ -32,7 +32,7 @@ def estimate(total: Floats, n: int) -> float:
     return float(total @ total) / (n**2 * len(total))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _draw(seed: int, t: int, signs: Floats) -> None:
     for j in range(len(signs)):
         state = stream(seed, t, SIGNS - j)
@@ -45,7 +45,7 @@ def _draw(seed: int, t: int, signs: Floats) -> None:
             word >>= np.uint64(1)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _project(u: Lifted, indptr: Integers, indices: Integers, signs: Floats, out: Floats) -> None:
     for i in range(len(indptr) - 1):
         for p in range(indptr[i], indptr[i + 1]):

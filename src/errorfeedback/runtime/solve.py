@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import VALUE_BITS, Model, Round
+from errorfeedback.core import Model, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.clock import Clock
@@ -108,10 +108,12 @@ class _Server:
         self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
         self.f_star = f_star
         self.proof: Proof | None = None
-        self.total, self.step = np.empty(problem.d), np.empty(problem.d)  # scratch: no round allocates vectors of R^d
+        self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
+        self.value_bits = 8 * problem.dtype.itemsize
         self.uplink = self.downlink = self.authors = 0
-        self.telemetry_bits = VALUE_BITS * self.support.n * stepsize.asks.numbers
-        self.broadcast_bits = VALUE_BITS * self.support.size  # a client gets its own coordinates of x
+        self.asks = stepsize.asks
+        self.telemetry_bits = self.value_bits * self.support.n * self.asks.numbers
+        self.broadcast_bits = self.value_bits * self.support.size  # a client gets its own coordinates of x
         self.rows: list[dict[str, float]] = []
 
     def run(
@@ -136,7 +138,7 @@ class _Server:
             else:
                 mean = self._receive(session.round(x, ctx))
                 direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(session, x, direction, ctx)
+            telemetry = self._telemetry(session, x, direction, ctx) if self.asks.numbers else None
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             if t % every == 0 or t == rounds:
                 seconds = clock.seconds
@@ -157,7 +159,7 @@ class _Server:
         total.fill(0.0)
         for message in messages:
             up += message.bits
-            down -= VALUE_BITS * message.absent
+            down -= self.value_bits * message.absent
             self.authors += 0 if first else message.authors_bits
             add_at(total, message.features, message.values)
         self.uplink += up
@@ -166,21 +168,19 @@ class _Server:
         total /= self.support.n
         return total
 
-    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry | None:
+    def _telemetry(self, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry:
         """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
-        ask = self.stepsize.asks
+        ask = self.asks
         if ask.full_gradient:
             seen = session.observe(x)
             assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
             return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
-        if not ask.numbers:
-            return None
         told = session.telemetry(ask, x, ctx)
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(told[:, 0] if ask.G else None, error2)
 
     def _error2(self, seen: Observation, g: Model) -> float:
-        return float(np.sum((g - self.support.scatter(seen.grads) / self.support.n) ** 2))
+        return _norm2(g - self.support.scatter(seen.grads) / self.support.n)
 
     def _record(
         self, t: int, gamma: float, seconds: float, session: Session, x: Model, direction: Model | None
@@ -202,7 +202,7 @@ class _Server:
         seen = session.observe(x)
         f = float(np.mean(session.values(x)))
         gradient = self.support.scatter(seen.grads) / self.support.n
-        found = {"f": f, "grad_norm2": float(gradient @ gradient)}
+        found = {"f": f, "grad_norm2": _norm2(gradient)}
         G_i = np.zeros(self.support.n) if seen.error is None else self.support.norms2(seen.error)
         G = float(np.mean(G_i))
         if seen.error is not None:
@@ -212,3 +212,8 @@ class _Server:
         elif seen.error is not None:
             found["lyapunov"] = self.theory.lyapunov(f, G, gamma, self.f_star)
         return found
+
+
+def _norm2(v: Model) -> float:
+    """||v||^2, in float64 whatever v is in."""
+    return float(np.square(v, dtype=np.float64).sum())

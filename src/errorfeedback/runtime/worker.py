@@ -39,7 +39,7 @@ class Worker:
         self.compress = method.compressor.on(problem.support)
         self.grads = scratch[: problem.support.size]
         self.state: Any = None
-        problem.gradients(np.zeros(problem.d), self.grads)  # builds the layout before the clock runs
+        problem.gradients(np.zeros(problem.d, dtype=problem.dtype), self.grads)  # builds the layout before the clock runs
 
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
@@ -78,7 +78,7 @@ def workers(problem: Problem, method: Method, lo: int, hi: int, count: int) -> l
     _compile(problem.shard(lo, lo + 1), method)
     whole = (lo, hi, count) == (0, problem.n, 1)
     parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
-    scratch = np.empty(max(part.support.size for part in parts))
+    scratch = np.empty(max(part.support.size for part in parts), dtype=problem.dtype)
     return [Worker(part, method, scratch) for part in parts]
 
 
@@ -87,8 +87,8 @@ def _compile(problem: Problem, method: Method) -> None:
     notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
     notice.start()
     try:
-        worker = Worker(problem, method, np.empty(problem.support.size))
-        x = np.zeros(problem.d)
+        worker = Worker(problem, method, np.empty(problem.support.size, dtype=problem.dtype))
+        x = np.zeros(problem.d, dtype=problem.dtype)
         worker.start(x, Round(0, 0))
         worker.round(x, Round(1, 0))
     finally:

@@ -15,16 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 
-from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
-
-GRAM_LIMIT = 1024
-"""Clients with more rows *and* more features than this get Lanczos instead of a dense Gram matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +78,8 @@ class Smoothness:
     def how(self) -> dict[str, str]:
         """How each constant was computed."""
         return {
-            "L": f"exact ({self._L.how})",
-            "L_i": "exact (dense eigenvalue of the smaller Gram matrix)",
+            "L": self._L.words,
+            "L_i": "exact (dense eigenvalue of the smaller Gram matrix, Lanczos for large clients)",
             "L_plus": self._L_plus[1],
             "L_pm": self._L_pm[1],
         }
@@ -103,10 +100,10 @@ class Smoothness:
             return self.lemma_2, "bound (Lemma 2)"
         root = float(np.sqrt(self._squares.upper))
         if self.L_plus_exact:
-            return root, f"exact ({self._squares.how})"
+            return root, self._squares.words
         with_penalty = root + self.curvature.diagonal * float(np.sqrt(self.support.c / self.support.n))
         return min(
-            (with_penalty, f"bound (exact rows' part, {self._squares.how}, plus the penalty's 2 lam sqrt(c/n))"),
+            (with_penalty, f"bound (rows' part {self._squares.words}, plus the penalty's 2 lam sqrt(c/n))"),
             (self.lemma_2, "bound (Lemma 2)"),
         )
 
@@ -117,7 +114,7 @@ class Smoothness:
         top = largest_eigenvalue(lambda v: self._mean_square(v) - self._hessian(self._hessian(v)), self.support.d)
         # The difference of two operators of norm L_plus^2 carries their rounding, not its own.
         slack = ROUNDING * np.sqrt(self.support.d) * self._squares.upper
-        return float(np.sqrt(top.upper + slack)), f"exact ({top.how})"
+        return float(np.sqrt(top.upper + slack)), top.words
 
     def _hessian(self, v: Model) -> Model:
         """(1/n) sum_i A_i' diag(w) A_i v."""
@@ -140,72 +137,3 @@ def smoothness(problem: Problem) -> Smoothness:
 
 def _smoothness(problem: Problem) -> Smoothness:
     return Smoothness(problem.curvature(), problem.support)
-
-
-def client_norms(k: Curvature, support: Support) -> PerClient:
-    """||A_i' diag(w) A_i|| of every client, from the smaller of its two Gram matrices."""
-    m = np.diff(k.rows)
-    side = np.minimum(m, support.sizes)
-    norms = np.zeros(support.n)
-    for s in np.unique(side[side > 0]):
-        clients = np.flatnonzero(side == s)
-        batch = max(1, 2**24 // int(s) ** 2)
-        for part in np.array_split(clients, -(-len(clients) // batch)):
-            norms[part] = _dense_norms(k, support, part, int(s)) if s <= GRAM_LIMIT else _large_norms(k, support, part)
-    return norms
-
-
-def _dense_norms(k: Curvature, support: Support, clients: Integers, side: int) -> PerClient:
-    grams = np.zeros((len(clients), side, side))
-    work = np.zeros(support.r)
-    _grams(k.A.data, k.lifted.indices, k.A.indptr, np.sqrt(k.weights), k.rows, support.indptr, clients, work, grams)
-    top = np.linalg.eigvalsh(grams)[:, -1]
-    return np.maximum(top, 0.0) * (1 + ROUNDING * np.sqrt(side))
-
-
-def _large_norms(k: Curvature, support: Support, clients: Integers) -> PerClient:
-    def norm(i: int) -> float:
-        rows = slice(int(k.rows[i]), int(k.rows[i + 1]))
-        block = k.lifted[rows][:, support.indptr[i] : support.indptr[i + 1]]
-        return largest_eigenvalue(lambda v: block.T @ (k.weights[rows] * (block @ v)), block.shape[1]).upper
-
-    return np.array([norm(int(i)) for i in clients])
-
-
-@numba.njit(cache=True)
-def _grams(
-    data: Floats,
-    positions: Integers,
-    indptr: Integers,
-    scale: Floats,
-    rows: Integers,
-    segments: Integers,
-    clients: Integers,
-    work: Floats,
-    out: Floats,
-) -> None:
-    """Row Gram W^{1/2} A A' W^{1/2} where a client has fewer rows than features, else A' W A."""
-    for q in range(len(clients)):
-        i = clients[q]
-        start, size = segments[i], segments[i + 1] - segments[i]
-        first, last = rows[i], rows[i + 1]
-        gram = out[q]
-        if last - first <= size:
-            for a in range(first, last):
-                for e in range(indptr[a], indptr[a + 1]):
-                    work[positions[e] - start] = data[e] * scale[a]
-                for b in range(first, a + 1):
-                    dot = 0.0
-                    for e in range(indptr[b], indptr[b + 1]):
-                        dot += data[e] * work[positions[e] - start]
-                    gram[a - first, b - first] = dot * scale[b]
-                    gram[b - first, a - first] = dot * scale[b]
-                for e in range(indptr[a], indptr[a + 1]):
-                    work[positions[e] - start] = 0.0
-        else:
-            for a in range(first, last):
-                weight = scale[a] * scale[a]
-                for e in range(indptr[a], indptr[a + 1]):
-                    value = data[e] * weight
-                    for h in range(indptr[a], indptr[a + 1]):
-                        gram[positions[e] - start, positions[h] - start] += value * data[h]

@@ -18,7 +18,8 @@ from scipy import sparse
 
 from errorfeedback.core import Model, PerClient
 from errorfeedback.problems.base import Problem
-from errorfeedback.smoothness.constants import Smoothness, client_norms, smoothness
+from errorfeedback.smoothness.clients import client_norms
+from errorfeedback.smoothness.constants import Smoothness, smoothness
 from errorfeedback.smoothness.spectrum import Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import support_of
 

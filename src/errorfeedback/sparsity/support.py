@@ -94,17 +94,17 @@ class Support:
 
     def scatter(self, u: Lifted) -> Model:
         """P'u: the sum over clients, added up in client order."""
-        total = np.zeros(self.d)
+        total = np.zeros(self.d, dtype=u.dtype)
         add_at(total, self.indices, u)
         return total
 
     def norms2(self, u: Lifted) -> PerClient:
         """||u_i||^2 of every client."""
-        return self.sums(u * u)
+        return self.sums(np.square(u, dtype=np.float64))
 
     def sums(self, u: Lifted) -> PerClient:
         """The sum of every client's segment."""
-        return np.add.reduceat(u, self.indptr[:-1])
+        return np.add.reduceat(u, self.indptr[:-1], dtype=np.float64)
 
     def max_over_features(self, weights: PerClient) -> float:
         """max_j sum_{i in I_j} w_i."""

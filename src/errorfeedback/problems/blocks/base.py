@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numba
 import numpy as np
@@ -49,6 +50,11 @@ class Blocks(ABC):
 
     @property
     @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows, and of all sums over them."""
+
+    @property
+    @abstractmethod
     def bytes(self) -> int:
         """What the stored rows take."""
 
@@ -65,7 +71,7 @@ class Blocks(ABC):
     @cached_property
     def predictions(self) -> PerRow:
         """Scratch for one number per row."""
-        return np.empty(int(self.rows[-1]))
+        return np.empty(int(self.rows[-1]), dtype=self.dtype)
 
 
 def narrow(numbers: Integers, limit: int) -> Integers:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
+import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
@@ -36,6 +38,10 @@ class CSR(Blocks):
         _backward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
+
+    @property
     def bytes(self) -> int:
         return self.data.nbytes + self.positions.nbytes + self.indptr.nbytes
 
@@ -55,11 +61,12 @@ def _forward(
     z: PerRow,
 ) -> None:
     """Four running sums hide the latency of an addition; their order depends on the row alone."""
+    zero = data.dtype.type(0.0)
     for i in range(len(rows) - 1):
         own = mine[segments[i] : segments[i + 1]]
         for r in range(rows[i], rows[i + 1]):
             at, value = positions[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
-            z0, z1, z2, z3 = 0.0, 0.0, 0.0, 0.0
+            z0, z1, z2, z3 = zero, zero, zero, zero
             whole = len(at) - len(at) % 4
             for k in range(0, whole, 4):
                 z0 += value[k] * own[at[k]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numba
 import numpy as np
@@ -35,7 +36,7 @@ class Dense(Blocks):
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Dense:
         m = np.diff(rows)
         offsets = np.concatenate([[0], np.cumsum(m * support.sizes)])
-        data = np.zeros(offsets[-1])
+        data = np.zeros(offsets[-1], dtype=lifted.dtype)
         row_start = np.repeat(offsets[:-1], m) + (np.arange(rows[-1]) - np.repeat(rows[:-1], m)) * np.repeat(
             support.sizes, m
         )
@@ -45,7 +46,7 @@ class Dense(Blocks):
     @cached_property
     def own(self) -> Floats:
         """Scratch for one client's coordinates of x: a block is long enough for them to wait in the nearest cache."""
-        return np.empty(self.support.r)
+        return np.empty(self.support.r, dtype=self.dtype)
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         _forward(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, self.own, z)
@@ -55,6 +56,10 @@ class Dense(Blocks):
 
     def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted) -> None:
         _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, weights, b, self.own, out)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
 
     @property
     def bytes(self) -> int:
@@ -82,7 +87,7 @@ def _forward(
         for p in range(size):
             own[p] = x[mine[p]]
         for r in range(rows[i], rows[i + 1]):
-            a, total = data[at : at + size], 0.0
+            a, total = data[at : at + size], data.dtype.type(0.0)
             for p in range(size):
                 total += a[p] * own[p]
             z[r] = total
@@ -116,6 +121,7 @@ def _residual(
     out: Lifted,
 ) -> None:
     """Both products in one pass, four rows at a time: each block is read from memory once, x and g once per four rows."""
+    zero = data.dtype.type(0.0)
     for i in range(len(rows) - 1):
         mine = features[segments[i] : segments[i + 1]]
         size, at, r, last = len(mine), offsets[i], rows[i], rows[i + 1]
@@ -126,7 +132,7 @@ def _residual(
         while r + 4 <= last:
             a0, a1 = data[at : at + size], data[at + size : at + 2 * size]
             a2, a3 = data[at + 2 * size : at + 3 * size], data[at + 3 * size : at + 4 * size]
-            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+            s0, s1, s2, s3 = zero, zero, zero, zero
             for p in range(size):
                 s0 += a0[p] * own[p]
                 s1 += a1[p] * own[p]
@@ -139,7 +145,7 @@ def _residual(
             at += 4 * size
             r += 4
         while r < last:
-            a0, s0 = data[at : at + size], 0.0
+            a0, s0 = data[at : at + size], zero
             for p in range(size):
                 s0 += a0[p] * own[p]
             s0 = weights[r] * (s0 - b[r])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerRow
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
 from errorfeedback.problems.blocks.base import Blocks, gather, local_positions, position_bits
 from errorfeedback.sparsity.support import Support
 
@@ -17,7 +18,8 @@ from errorfeedback.sparsity.support import Support
 class Uniform(Blocks):
     """Row r has `value` at positions[indptr[r]:indptr[r+1]] of its client's segment."""
 
-    value: float
+    value: Floats
+    """(1,)"""
     positions: Integers
     indptr: Integers
 
@@ -27,7 +29,7 @@ class Uniform(Blocks):
 
     @classmethod
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Uniform:
-        return cls(support, rows, float(lifted.data[0]), local_positions(lifted, support, rows), lifted.indptr)
+        return cls(support, rows, lifted.data[:1], local_positions(lifted, support, rows), lifted.indptr)
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         gather(self.features, x, work)
@@ -35,6 +37,10 @@ class Uniform(Blocks):
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.value.dtype
 
     @property
     def bytes(self) -> int:
@@ -47,7 +53,7 @@ class Uniform(Blocks):
 
 @numba.njit(cache=True, nogil=True)
 def _forward(
-    value: float,
+    value: Floats,
     positions: Integers,
     indptr: Integers,
     rows: Integers,
@@ -55,11 +61,12 @@ def _forward(
     mine: Lifted,
     z: PerRow,
 ) -> None:
+    zero = value.dtype.type(0.0)
     for i in range(len(rows) - 1):
         own = mine[segments[i] : segments[i + 1]]
         for r in range(rows[i], rows[i + 1]):
             at = positions[indptr[r] : indptr[r + 1]]
-            z0, z1, z2, z3 = 0.0, 0.0, 0.0, 0.0
+            z0, z1, z2, z3 = zero, zero, zero, zero
             whole = len(at) - len(at) % 4
             for k in range(0, whole, 4):
                 z0 += own[at[k]]
@@ -68,17 +75,17 @@ def _forward(
                 z3 += own[at[k + 3]]
             for k in range(whole, len(at)):
                 z0 += own[at[k]]
-            z[r] = value * ((z0 + z1) + (z2 + z3))
+            z[r] = value[0] * ((z0 + z1) + (z2 + z3))
 
 
 @numba.njit(cache=True, nogil=True)
 def _backward(
-    value: float, positions: Integers, indptr: Integers, rows: Integers, segments: Integers, s: PerRow, out: Lifted
+    value: Floats, positions: Integers, indptr: Integers, rows: Integers, segments: Integers, s: PerRow, out: Lifted
 ) -> None:
     for i in range(len(rows) - 1):
         g = out[segments[i] : segments[i + 1]]
         g[:] = 0.0
         for r in range(rows[i], rows[i + 1]):
-            at, slope = positions[indptr[r] : indptr[r + 1]], value * s[r]
+            at, slope = positions[indptr[r] : indptr[r + 1]], value[0] * s[r]
             for k in range(len(at)):
                 g[at[k]] += slope
