@@ -88,7 +88,7 @@ def solve(
     finally:
         session.close()
     history = History(server.rows, stepsize.notes(theory, method))
-    certificate = certify(history, method, type(stepsize).__name__, server.proof, every)
+    certificate = certify(history, method, type(stepsize).__name__, server.proof, every, problem.dtype)
     return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
 
 

@@ -30,13 +30,17 @@ GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
 
 
-def client_norms(k: Curvature, support: Support) -> PerClient:
-    """The largest eigenvalue of every client's rows, from above; 0 where a client has no feature."""
+def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerClient:
+    """The largest eigenvalue of every client's rows, from above; 0 where a client has no feature.
+
+    `close`: the residual, relative to the eigenvalue, at which Lanczos stops; the bound is at most MIXED times that
+    too large.
+    """
     side = np.minimum(np.diff(k.rows), support.sizes)
     norms = np.zeros(support.n)
     left = side > 0
     if side.max(initial=0) > TOGETHER:
-        norms, done = _lanczos_together(k, support)
+        norms, done = _lanczos_together(k, support, close)
         left &= ~done
     for s in np.unique(side[left]):
         clients = np.flatnonzero(left & (side == s))
@@ -46,7 +50,7 @@ def client_norms(k: Curvature, support: Support) -> PerClient:
     return norms
 
 
-def _lanczos_together(k: Curvature, support: Support) -> tuple[PerClient, NDArray[np.bool_]]:
+def _lanczos_together(k: Curvature, support: Support, close: float) -> tuple[PerClient, NDArray[np.bool_]]:
     """The bounds of the clients that are done, and which those are."""
     owner = np.repeat(np.arange(support.n), support.sizes)
 
@@ -68,7 +72,7 @@ def _lanczos_together(k: Curvature, support: Support) -> tuple[PerClient, NDArra
             T, off = np.array(diagonals), np.array(offs)
             for i in np.flatnonzero(~done):
                 theta, rho = ritz(T[:, i], off[:, i], float(beta[i]))
-                norms[i], done[i] = theta + MIXED * rho, rho <= CLOSE * theta
+                norms[i], done[i] = theta + MIXED * rho, rho <= close * theta
             if done.all():
                 break
         offs.append(beta)
