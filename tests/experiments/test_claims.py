@@ -64,7 +64,7 @@ def test_missing_curves_leave_claims_open():
     found = {where: {} for where in SHARES}
     assert holds(regression.gap_claims(found, THEOREM, "")) == [None] * 3
     assert regression.theorem_claim(found).holds is None
-    assert figure_7.gd_is_ahead(found, STANDARD, "rounds", "rounds").holds is None
+    assert figure_7.gd_is_ahead(found, STANDARD, "rounds").holds is None
     assert figure_6.published_is_allowed(found).holds is None
 
 
@@ -76,8 +76,8 @@ def test_theorem_1_is_reported_as_its_certificates_say(held: bool):
 
 def test_gd_ahead_depends_on_the_axis():
     found = {where: {GD: trace(GD, rate=0.2, bits=64 * 25), THEOREM: trace(THEOREM, rate=0.05, bits=70)} for where in SHARES}
-    assert figure_7.gd_is_ahead(found, THEOREM, "rounds", "").holds is True
-    assert figure_7.gd_is_ahead(found, THEOREM, "bits", "").holds is False
+    assert figure_7.gd_is_ahead(found, THEOREM, "rounds").holds is True
+    assert figure_7.gd_is_ahead(found, THEOREM, "bits").holds is False
 
 
 @pytest.mark.parametrize(("published", "allowed"), [(1.0, True), (3.0, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,10 +119,25 @@ def test_jobs_run_in_processes_once_and_failures_do_not_stop_the_rest(tmp_path):
     np.testing.assert_array_equal(store.load(runs[1]).columns["f"], runs[1].execute(silent).columns["f"])
 
 
+@dataclass(frozen=True)
+class Deadly(Broken):
+    """A problem that takes its process down, as one that is too large for the memory does."""
+
+    def make(self):
+        os._exit(7)
+
+
+def test_a_process_that_dies_costs_its_job_only(tmp_path):
+    store = Store(tmp_path)
+    failed = run_jobs([RUN, Pattern(Deadly())], store, workers=1, told=told)
+    assert failed == {Pattern(Deadly()): "its process ended with exit code 7"}
+    assert store.has(RUN)
+
+
 def test_stored_jobs_are_not_run_again(tmp_path, monkeypatch):
     store = Store(tmp_path)
     store.save(RUN, RUN.execute(silent), 0.0)
-    monkeypatch.setattr("errorfeedback.experiments.runner.ProcessPoolExecutor", None)
+    monkeypatch.setattr("errorfeedback.experiments.runner._work", None)
     assert run_jobs([RUN], store, workers=2, told=told) == {}
 
 

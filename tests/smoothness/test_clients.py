@@ -29,17 +29,16 @@ def dense(problem: Problem) -> np.ndarray:
 
 
 def test_together_equals_one_by_one_and_is_above(problem: Problem) -> None:
-    norms, done = clients._lanczos_together(problem.curvature(), problem.support)
+    norms, done = clients._lanczos_together(problem.curvature(), problem.support, clients.CLOSE)
     assert done.all()
     assert (norms >= dense(problem) * (1 - 1e-14)).all()
     assert norms == pytest.approx(dense(problem), rel=1e-5)
 
 
-def test_clients_that_are_not_done_fall_back(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "CLOSE", 0.0)
-    _, done = clients._lanczos_together(problem.curvature(), problem.support)
+def test_clients_that_are_not_done_fall_back(problem: Problem) -> None:
+    _, done = clients._lanczos_together(problem.curvature(), problem.support, 0.0)
     assert not done.all()
-    assert clients.client_norms(problem.curvature(), problem.support) == pytest.approx(dense(problem), rel=1e-12)
+    assert clients.client_norms(problem.curvature(), problem.support, 0.0) == pytest.approx(dense(problem), rel=1e-12)
 
 
 def test_a_client_without_a_rare_feature_has_norm_0(problem: Problem) -> None:

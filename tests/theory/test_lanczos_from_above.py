@@ -82,10 +82,20 @@ def test_L_with_penalty_and_for_logistic(kind):
 
 
 @pytest.mark.parametrize("power", [2, 4])
-def test_where_300_steps_are_not_enough_the_value_is_from_above_and_says_how_far(power):
+def test_where_300_steps_are_not_enough_lapack_gets_the_operator(power):
+    found = smoothness(from_curvatures(1 - (np.arange(1000) / 1000) ** power).problem())
+    assert from_above(found.L, 1 / 2)
+    assert from_above(found.L_plus, np.sqrt(1 / 2))
+    assert found.how["L"] == "exact (dense eigenvalue)"
+
+
+@pytest.mark.parametrize("power", [2, 4])
+def test_where_that_is_too_large_the_value_is_a_bound_from_above_and_says_how_far(power, monkeypatch):
+    monkeypatch.setattr(spectrum, "DENSE_FALLBACK", 0)
     curvatures = 1 - (np.arange(1000) / 1000) ** power
     found = smoothness(from_curvatures(curvatures).problem())
     for value, truth, how in ((found.L, 1 / 2, found.how["L"]), (found.L_plus, np.sqrt(1 / 2), found.how["L_plus"])):
+        assert how.startswith("bound")
         said = float(re.search(r"within ([\d.]+)%", how)[1]) / 100
         assert said < 0.003
         assert from_above(value, truth, within=1.3 * said)
@@ -110,19 +120,20 @@ def test_negative_control_without_the_residual_the_ritz_value_is_below(monkeypat
 
     monkeypatch.setattr(spectrum, "TOLERANCE", loose)
     assert value() >= 20.0
-    ritz = spectrum._ritz
+    ritz = spectrum.ritz
 
     def bare(diagonal, off, beta):
         theta, rho = ritz(diagonal, off, beta)
         return theta, 0.0 if rho <= loose * theta else rho
 
-    monkeypatch.setattr(spectrum, "_ritz", bare)
+    monkeypatch.setattr(spectrum, "ritz", bare)
     assert value() < 20.0 * (1 - 1e-7)
 
 
 def test_negative_control_without_the_safety_of_the_random_start_the_value_is_below(monkeypatch):
     curvatures = 1 - (np.arange(1000) / 1000) ** 4
     monkeypatch.setattr(spectrum, "STEPS", 20)
+    monkeypatch.setattr(spectrum, "DENSE_FALLBACK", 0)
     assert largest_eigenvalue(lambda v: curvatures * v, 1000).upper >= 1.0
     monkeypatch.setattr(spectrum, "FAILURE", 1.648 * np.sqrt(1000))  # log(...) = 0: the bare Ritz value
     assert largest_eigenvalue(lambda v: curvatures * v, 1000).upper < 1.0

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from theory.instances import KINDS, THEORY, Dense, dense, denses, largest, norm2, seeds
 
-from errorfeedback.smoothness import constants
+from errorfeedback.smoothness import clients
 from errorfeedback.smoothness.constants import Smoothness, smoothness
 
 
@@ -75,11 +75,11 @@ def test_small_dense_path_with_more_rows_than_features_and_vice_versa(kind, n, d
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_clients_get_lanczos_instead_of_a_gram_matrix_and_the_same_numbers(kind, monkeypatch):
     instance = dense(3, 3, 330, 2, kind, most_rows=280)
-    direct = smoothness(instance.problem()).L_i
-    monkeypatch.setattr(constants, "GRAM_LIMIT", 20)
-    iterative = smoothness(instance.problem()).L_i
-    assert np.allclose(direct, iterative, rtol=1e-9)
-    check_L_and_L_i(instance, smoothness(instance.problem()))
+    check_L_and_L_i(instance, smoothness(instance.problem()))  # all clients together
+    monkeypatch.setattr(clients, "TOGETHER", 10**9)
+    check_L_and_L_i(instance, smoothness(instance.problem()))  # Gram matrices
+    monkeypatch.setattr(clients, "GRAM_LIMIT", 20)
+    check_L_and_L_i(instance, smoothness(instance.problem()))  # each by itself
 
 
 @THEORY
@@ -140,5 +140,5 @@ def test_never_below_in_exact_arithmetic_and_without_its_inflation_it_would_be(m
 
     assert below() == 0
     monkeypatch.setattr("errorfeedback.smoothness.spectrum.ROUNDING", 0.0)
-    monkeypatch.setattr(constants, "ROUNDING", 0.0)
+    monkeypatch.setattr(clients, "ROUNDING", 0.0)
     assert below() > 30, "negative control: bare LAPACK values lie below the truth about half of the time"

@@ -123,6 +123,15 @@ def ahead(fast: Trace, slow: Trace, axis: str) -> float:
     return slow.reach(level, axis) / max(fast.reach(level, axis), 1.0)
 
 
+def times(ratio: float) -> str:
+    """A ratio in words.
+
+    >>> times(1.7432), times(3000.0)
+    ('1.74 times', '3,000 times')
+    """
+    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
+
+
 def missing(statement: str, *labels: str) -> Verdict:
     """The verdict on a claim whose curves are not all there."""
     return Verdict(statement, None, f"not stored: {', '.join(labels)}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import ahead, missing
+from errorfeedback.experiments.compare import AXES, ahead, axes, missing, times
 from errorfeedback.experiments.figure_2 import PLAN as FIGURE_2
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.regression import GD, SHARES, STANDARD, Traces, new_label, shown
@@ -29,23 +29,18 @@ class Figure7(Experiment):
 
     def findings(self, options: Options, store: Store) -> Findings:
         found = PLAN.load(options, store)
-        label = new_label(options)
-        claims = [
-            gd_is_ahead(found, STANDARD, "rounds", "communication rounds"),
-            gd_is_ahead(found, label, "rounds", "communication rounds"),
-            gd_is_ahead(found, STANDARD, "bits", "bits sent per client"),
-            gd_is_ahead(found, label, "bits", "bits sent per client"),
-        ]
+        shown_axes = list(axes(options))[:2]
+        claims = [gd_is_ahead(found, label, axis) for axis in shown_axes for label in (STANDARD, new_label(options))]
         caption = "The problems of figure 2; GD sends |J_i| numbers per client and round, EF21 one number and its index."
         return shown(self.name, options, found, claims, caption)
 
 
-def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str, words: str) -> Verdict:
+def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str) -> Verdict:
     """Whether GD gets to the common level first, at every c/n."""
-    statement = f"With theoretical steps GD is ahead of “{label}”, counted in {words}"
+    statement = f"With theoretical steps GD is ahead of “{label}”, counted in {AXES[axis].label}"
     there = {where: curves for where, curves in found.items() if GD in curves and label in curves}
     if len(there) < len(SHARES):
         return missing(statement, GD, label)
     ratios = {where: ahead(curves[GD], curves[label], axis) for where, curves in there.items()}
-    figures = "; ".join(f"{where}: {ratio:.3g} times" for where, ratio in ratios.items())
-    return Verdict(statement, all(ratio > 1 for ratio in ratios.values()), f"EF21 needs, of what GD needs, {figures}")
+    figures = "; ".join(f"{where}: {times(ratio)}" for where, ratio in ratios.items())
+    return Verdict(statement, all(ratio > 1 for ratio in ratios.values()), f"EF21 needs, against GD, {figures} as much")

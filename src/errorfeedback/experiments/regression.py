@@ -17,6 +17,7 @@ from errorfeedback.experiments.compare import (
     constants_table,
     missing,
     step_table,
+    times,
     traces,
 )
 from errorfeedback.experiments.jobs import Run
@@ -109,7 +110,7 @@ def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Verdic
         Verdict(
             statements[0],
             steps[0] >= LARGE and rounds[0] >= LARGE,
-            f"the step is {steps[0]:.3g} times larger and gets to the same gradient in {rounds[0]:.3g} times fewer rounds "
+            f"the step is {times(steps[0])} larger and gets to the same gradient in {times(rounds[0])} fewer rounds "
             f"(large: at least {LARGE:g} times)",
         ),
         Verdict(
@@ -120,7 +121,7 @@ def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Verdic
         Verdict(
             statements[2],
             steps[2] <= SMALL,
-            f"the step is {steps[2]:.3g} times larger and gets to the same gradient in {rounds[2]:.3g} times fewer rounds "
+            f"the step is {times(steps[2])} larger and gets to the same gradient in {times(rounds[2])} fewer rounds "
             f"(negligible: at most {SMALL:g} times, which the paper elsewhere calls a small factor)",
         ),
     ]

@@ -9,6 +9,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from errorfeedback.experiments.base import Experiment, Findings, Options
 from errorfeedback.experiments.catalogue import catalogue
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.store import Store
-from errorfeedback.plots.draw import save
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib", "plotly")
 
@@ -59,8 +59,9 @@ def collect(experiment: Experiment, options: Options, store: Store, command: str
 def write(result: Result, store: Store) -> None:
     """The experiment's figures and its JSON."""
     store.folder.mkdir(parents=True, exist_ok=True)
+    draw = import_module("errorfeedback.plots.draw")  # matplotlib takes its time to import: only where it is used
     for figure in result.findings.figures:
-        save(figure, store.folder)
+        draw.save(figure, store.folder)
     path = store.folder / f"{result.experiment.name}.json"
     path.write_text(json.dumps(summary(result, store), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

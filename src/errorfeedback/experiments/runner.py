@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.managers import SyncManager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any, Self
 
-from errorfeedback.experiments.jobs import Job
+from errorfeedback.experiments.jobs import Job, Watch
 from errorfeedback.experiments.recipes import Recipe
 from errorfeedback.experiments.store import Store
 
@@ -51,84 +50,131 @@ def without_data(jobs: Sequence[Job]) -> dict[Job, str]:
 
 def run_jobs(jobs: Sequence[Job], store: Store, *, workers: int, told: Told) -> dict[Job, str]:
     """Run the jobs that are not stored yet; returns those that failed, with the reason."""
-    todo = {job.file: job for job in distinct(jobs) if not store.has(job)}
-    failed: dict[Job, str] = {}
-    if not todo:
-        return failed
-    context = multiprocessing.get_context("spawn")
-    with _single_threaded(), _Manager(ctx=context) as manager:
-        talk = Talk(manager.Queue(), manager.Event())
-        with ProcessPoolExecutor(min(workers, len(todo)), context, _leave_interrupts) as pool:
-            # the last ones first: they are the long ones, and short ones fill the end evenly
-            pending = {pool.submit(_work, store.folder, job, talk): job for job in reversed(todo.values())}
-            try:
-                while pending:
-                    _listen(talk.news, todo, told)
-                    for future in [future for future in pending if future.done()]:
-                        job = pending.pop(future)
-                        told(job, job.work, True)
-                        reason = _reason(future)
-                        if reason is not None:
-                            failed[job] = reason
-            except KeyboardInterrupt:
-                talk.stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-    return failed
+    crew = _Crew(store.folder, [job for job in distinct(jobs) if not store.has(job)])
+    try:
+        return crew.run(workers, told)
+    except KeyboardInterrupt:
+        crew.stop.set()
+        raise
+    finally:
+        crew.close()
 
 
 @dataclass(frozen=True)
-class Talk:
-    """How a worker tells of its rounds and is told to stop."""
+class News:
+    """What a worker tells of its job: the round it is at, or that it is through with it."""
 
-    news: Any
-    stop: Any
-
-
-class _Manager(SyncManager):
-    """Holds queue and event in a process of its own, which Ctrl-C must not end before the workers."""
-
-    def __enter__(self) -> Self:
-        self.start(_leave_interrupts)
-        return self
+    rounds: int
+    finished: bool = False
+    failure: str | None = None
 
 
-def _listen(news: Any, todo: dict[str, Job], told: Told) -> None:
-    """Pass on what the workers report; waits a moment when there is nothing."""
+@dataclass
+class _Worker:
+    """A process, the line to it, and the job it has."""
+
+    process: BaseProcess
+    line: Connection
+    job: Job
+
+    def news(self) -> News:
+        """What it says; a line that is cut is the news that the process is gone."""
+        try:
+            said: News = self.line.recv()
+        except EOFError:
+            self.process.join()
+            return News(self.job.work, True, f"its process ended with exit code {self.process.exitcode}")
+        return said
+
+
+class _Crew:
+    """Worker processes and the jobs that wait for them."""
+
+    def __init__(self, folder: Path, jobs: Sequence[Job]) -> None:
+        self.folder = folder
+        self.waiting = list(jobs)  # taken from the end: the last ones are the long ones, and short ones fill the end evenly
+        self.context = multiprocessing.get_context("spawn")
+        self.stop = self.context.Event()
+        self.busy: dict[Connection, _Worker] = {}
+
+    def run(self, workers: int, told: Told) -> dict[Job, str]:
+        """Until every job is finished or failed."""
+        failed: dict[Job, str] = {}
+        while self.waiting or self.busy:
+            while self.waiting and len(self.busy) < workers:
+                self._start()
+            for line in wait(list(self.busy)):
+                worker = self.busy[line]  # type: ignore[index]
+                job, news = worker.job, worker.news()
+                if news.failure is not None:
+                    failed[job] = news.failure
+                if news.finished:
+                    self._next(worker)
+                told(job, news.rounds, news.finished)
+        return failed
+
+    def _start(self) -> None:
+        ours, theirs = self.context.Pipe()
+        with _single_threaded():
+            process = self.context.Process(target=_work, args=(self.folder, theirs, self.stop), daemon=True)
+            process.start()
+        theirs.close()
+        worker = _Worker(process, ours, self.waiting.pop())
+        self.busy[ours] = worker
+        ours.send(worker.job)
+
+    def _next(self, worker: _Worker) -> None:
+        """Another job for a worker, or its end."""
+        if self.waiting and worker.process.is_alive():
+            worker.job = self.waiting.pop()
+            worker.line.send(worker.job)
+        else:
+            del self.busy[worker.line]
+            worker.line.close()
+
+    def close(self) -> None:
+        """End the workers: at their next recorded round after `stop`, or now."""
+        for worker in self.busy.values():
+            worker.process.join(timeout=10)
+            worker.process.terminate()
+
+
+def _work(folder: Path, line: Connection, stop: Event) -> None:
+    """A worker: one job after the other, until the line is closed or the user stops it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal; only the first one reacts
+    while True:
+        try:
+            job = line.recv()
+            line.send(_done(folder, job, _watcher(line, stop)))
+        except (EOFError, BrokenPipeError, InterruptedError):
+            return
+
+
+def _done(folder: Path, job: Job, watch: Watch) -> News:
     try:
-        file, rounds = news.get(timeout=0.2)
-        told(todo[file], rounds, False)
-        while True:
-            file, rounds = news.get_nowait()
-            told(todo[file], rounds, False)
-    except queue.Empty:
-        pass
+        begin = time.perf_counter()
+        record = job.execute(watch)
+        Store(folder).save(job, record, time.perf_counter() - begin)
+    except (InterruptedError, BrokenPipeError):
+        raise
+    except Exception as error:  # one failed job must not take the others with it
+        return News(job.work, True, f"{type(error).__name__}: {error}")
+    return News(job.work, True)
 
 
-def _reason(future: Future[None]) -> str | None:
-    error = future.exception()
-    return None if error is None else f"{type(error).__name__}: {error}"
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C goes to every process of the terminal; only the first one reacts to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _work(folder: Path, job: Job, talk: Talk) -> None:
+def _watcher(line: Connection, stop: Event) -> Watch:
+    """Tells of the rounds, ten times a second at most; raises when the user stops it or nobody listens any more."""
     last = time.monotonic()
 
     def watch(rounds: int) -> None:
         nonlocal last
         if time.monotonic() - last > 0.1:
             last = time.monotonic()
-            talk.news.put((job.file, rounds))
-            if talk.stop.is_set():
+            line.send(News(rounds))
+            if stop.is_set():
                 raise InterruptedError("stopped by the user")
 
-    begin = time.perf_counter()
-    record = job.execute(watch)
-    Store(folder).save(job, record, time.perf_counter() - begin)
+    return watch
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """The choice of S0 (features sent exactly) and K that minimises the predicted bits of EF21.
 
 S0 is a prefix of the features in order of how many clients own them, ties by the curvature of their column: for given
-weights the maximum over the features that are left falls fastest that way. |S0| and K run over powers of two; then both are
-refined between their neighbours. Candidates are judged by the convex rule (the weighted one where some f_i is not convex)
-with the L_i of the remaining features from a few power steps on all clients at once; the winner is planned with every rule
-and constants from above.
+weights the maximum over the features that are left falls fastest that way. |S0| and K run over powers of two (|S0| over
+powers of four where there are many features); then both are refined between their neighbours, twice. Candidates are judged
+by the convex rule (the weighted one where some f_i is not convex) with the L_i of the remaining features from a few power
+steps on all clients at once; the winner is planned with every rule and constants from above.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
 from errorfeedback.stepsizes.theory import Theory, analyse
 
+FINE = 12
+"""More powers of two than this below d: only every other one is tried."""
 REFINED = 6
-"""Values that are tried between the neighbours of the best power of two."""
-FIRST_STEPS, POWER_STEPS = 15, 4
+"""Values that are tried between the neighbours of the best one of a grid."""
+FIRST_STEPS, POWER_STEPS = 15, 3
 """Power steps for the first S0, and for a later one, which starts where the last one ended."""
 
 
@@ -122,19 +124,24 @@ class Search:
 def best_common(problem: Problem, levels: Sequence[int], start: Origin, network: Network | None = None) -> list[Plan]:
     """The plans of every rule for the best S0 and K; empty where every S0 leaves nothing to compress."""
     search = Search(problem, start)
-    found = search.bits(powers_of_two(problem.d), levels)
+    sizes = powers_of_two(problem.d)
+    thin = 1 + (len(sizes) > FINE)
+    found = search.bits(sizes[::thin], levels)
     bits, size, k = min(found, default=(inf, 0, 0))
     if bits == inf:
         return []
-    near_k = _between(k, problem.support.r) if len(levels) > 1 else []
-    bits, size, k = min([*found, *search.bits(_between(size, problem.d), [k])])
-    bits, size, k = min([(bits, size, k), *search.bits([size], near_k)])
+    for _ in range(2):
+        found += search.bits(_between(size, problem.d, 2**thin), [k])
+        bits, size, k = min(found)
+        if len(levels) > 1:
+            found += search.bits([size], _between(k, problem.support.r, 2))
+            bits, size, k = min(found)
     option = search.option(size, k)
     theory = analyse(problem, option.method.compressor)
     return [plan(theory, option, each, start, network) for each in rules(option.method) if not each.missing(theory)]
 
 
-def _between(value: int, below: int) -> list[int]:
-    """A few numbers between the neighbours of a power of two."""
-    found = np.linspace(value // 2, min(2 * value, below - 1), REFINED + 2).round().astype(int)[1:-1]
+def _between(value: int, below: int, factor: int) -> list[int]:
+    """A few numbers between value/factor and value*factor."""
+    found = np.linspace(value // factor, min(factor * value, below - 1), REFINED + 2).round().astype(int)[1:-1]
     return sorted({int(number) for number in found} - {0, value})

@@ -9,8 +9,8 @@ from errorfeedback.planner.census import Census
 from errorfeedback.planner.plan import Plan
 
 PRACTICE = (
-    "In practice EF21 is far better than its theorems: it usually tolerates steps near DGD's 1/L, where it needs a few "
-    "times DGD's rounds at a small fraction of its traffic per round (docs/theory.md, section 12); measure it with "
+    "In practice EF21 is far better than its theorems: it usually tolerates DGD's step 1/L, where it mostly needs one to "
+    "ten times DGD's rounds (docs/theory.md, section 12) at a small fraction of its traffic per round; measure it with "
     "`errorfeedback compare`."
 )
 

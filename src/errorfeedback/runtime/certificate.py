@@ -16,7 +16,7 @@ Psi does not rise in between. A theorem that holds in expectation only (random c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from errorfeedback.runtime.solve import Result
 
 SLACK = 1e-9
-"""Rounding in Psi, relative to the first Psi."""
+"""Rounding in Psi, relative to the first Psi; at least UNITS units in the last place of the data's precision."""
+UNITS = 64
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ class Certificate:
         )
 
 
-def certify(history: History, method: Method, rule: str, proof: Proof | None, every: int) -> Certificate:
+def certify(
+    history: History, method: Method, rule: str, proof: Proof | None, every: int, dtype: np.dtype[Any]
+) -> Certificate:
     """Check a rule's theorem on the history that it made."""
     reason = _silent(history, method, rule, proof)
     if proof is None or reason:
@@ -85,7 +88,7 @@ def certify(history: History, method: Method, rule: str, proof: Proof | None, ev
     psi, grad2, rounds = (history[name][start:] for name in ("lyapunov", "grad_norm2", "round"))
     if len(rounds) < 2:
         return Certificate(rule, f"fewer than two rounds were recorded from round {proof.first} on")
-    return _checked(proof.rule, proof.gamma, psi, grad2, rounds, every == 1)
+    return _checked(proof.rule, proof.gamma, psi, grad2, rounds, every == 1, dtype)
 
 
 def _silent(history: History, method: Method, rule: str, proof: Proof | None) -> str:
@@ -101,16 +104,18 @@ def _silent(history: History, method: Method, rule: str, proof: Proof | None) ->
     return ""
 
 
-def _checked(rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats, complete: bool) -> Certificate:
-    slack = SLACK * abs(psi[0])
-    rises = np.flatnonzero(~(psi[1:] <= psi[:-1] - gamma / 2 * grad2[:-1] + slack))
+def _checked(
+    rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats, complete: bool, dtype: np.dtype[Any]
+) -> Certificate:
+    slack = max(SLACK, UNITS * float(np.finfo(dtype).eps))
+    rises = np.flatnonzero(~(psi[1:] <= psi[:-1] - gamma / 2 * grad2[:-1] + slack * abs(psi[0])))
     length = int(rounds[-1] - rounds[0])
     bound = 2 * float(psi[0]) / (gamma * length)
     mean = float(grad2[:-1].sum() / length)
     violated = None
     if len(rises):
         violated = int(rounds[rises[0]])
-    elif not mean <= bound * (1 + SLACK):
+    elif not mean <= bound * (1 + slack):
         violated = int(rounds[-1])
     return Certificate(rule, "", complete, bound, mean, violated)
 
@@ -128,4 +133,4 @@ def verify(result: Result) -> Certificate:
         )
     gamma = float(h["gamma"][0])
     psi = np.array([result.theory.lyapunov(f, G, gamma, result.f_star) for f, G in zip(h["f"], h["G"], strict=True)])
-    return _checked("Theorem 1", gamma, psi, h["grad_norm2"], h["round"], result.every == 1)
+    return _checked("Theorem 1", gamma, psi, h["grad_norm2"], h["round"], result.every == 1, result.theory.problem.dtype)

@@ -100,7 +100,7 @@ def solve(
         session.close()
     history = History(server.rows, stepsize.notes(theory, method))
     proof = None if prox is not None else server.proof  # the theorems are about f alone
-    certificate = certify(history, method, type(stepsize).__name__, proof, every)
+    certificate = certify(history, method, type(stepsize).__name__, proof, every, problem.dtype)
     return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
 
 

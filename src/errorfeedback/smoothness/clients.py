@@ -1,11 +1,9 @@
 """||A_i' diag(w) A_i|| of every client, from above.
 
-Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Large clients
-run Lanczos
-(see `spectrum`) *together*: one product with the lifted matrix is a step of every client, so the cost is a few passes
-over the
-data whatever n is. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta: then
-theta + MIXED rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
+Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Large clients run
+Lanczos (see `spectrum`) *together*: one product with the lifted matrix is a step of every client, so the cost is a few
+passes over the data whatever n is. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta:
+then theta + MIXED rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
 """
 
 from __future__ import annotations
@@ -23,20 +21,24 @@ from errorfeedback.sparsity.support import Support
 
 TOGETHER = 48
 """From this many rows and features on, clients run Lanczos together."""
-STEPS, EVERY = 60, 10
-CLOSE, MIXED = 1e-8, 100
+STEPS, EVERY = 150, 10
+CLOSE, MIXED = 1e-12, 500
 """Residuals that are small enough, and how many of them are added (see `spectrum`: two close eigenvalues may be mixed)."""
 GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
 
 
-def client_norms(k: Curvature, support: Support) -> PerClient:
-    """The largest eigenvalue of every client's rows, from above; 0 where a client has no feature."""
+def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerClient:
+    """The largest eigenvalue of every client's rows, from above; 0 where a client has no feature.
+
+    `close`: the residual, relative to the eigenvalue, at which Lanczos stops; the bound is at most MIXED times that
+    too large.
+    """
     side = np.minimum(np.diff(k.rows), support.sizes)
     norms = np.zeros(support.n)
     left = side > 0
     if side.max(initial=0) > TOGETHER:
-        norms, done = _lanczos_together(k, support)
+        norms, done = _lanczos_together(k, support, close)
         left &= ~done
     for s in np.unique(side[left]):
         clients = np.flatnonzero(left & (side == s))
@@ -46,7 +48,7 @@ def client_norms(k: Curvature, support: Support) -> PerClient:
     return norms
 
 
-def _lanczos_together(k: Curvature, support: Support) -> tuple[PerClient, NDArray[np.bool_]]:
+def _lanczos_together(k: Curvature, support: Support, close: float) -> tuple[PerClient, NDArray[np.bool_]]:
     """The bounds of the clients that are done, and which those are."""
     owner = np.repeat(np.arange(support.n), support.sizes)
 
@@ -68,7 +70,7 @@ def _lanczos_together(k: Curvature, support: Support) -> tuple[PerClient, NDArra
             T, off = np.array(diagonals), np.array(offs)
             for i in np.flatnonzero(~done):
                 theta, rho = ritz(T[:, i], off[:, i], float(beta[i]))
-                norms[i], done[i] = theta + MIXED * rho, rho <= CLOSE * theta
+                norms[i], done[i] = theta + MIXED * rho, rho <= close * theta
             if done.all():
                 break
         offs.append(beta)

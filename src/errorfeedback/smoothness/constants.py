@@ -78,7 +78,7 @@ class Smoothness:
     def how(self) -> dict[str, str]:
         """How each constant was computed."""
         return {
-            "L": f"exact ({self._L.how})",
+            "L": self._L.words,
             "L_i": "exact (dense eigenvalue of the smaller Gram matrix, Lanczos for large clients)",
             "L_plus": self._L_plus[1],
             "L_pm": self._L_pm[1],
@@ -100,10 +100,10 @@ class Smoothness:
             return self.lemma_2, "bound (Lemma 2)"
         root = float(np.sqrt(self._squares.upper))
         if self.L_plus_exact:
-            return root, f"exact ({self._squares.how})"
+            return root, self._squares.words
         with_penalty = root + self.curvature.diagonal * float(np.sqrt(self.support.c / self.support.n))
         return min(
-            (with_penalty, f"bound (exact rows' part, {self._squares.how}, plus the penalty's 2 lam sqrt(c/n))"),
+            (with_penalty, f"bound (rows' part {self._squares.words}, plus the penalty's 2 lam sqrt(c/n))"),
             (self.lemma_2, "bound (Lemma 2)"),
         )
 
@@ -114,7 +114,7 @@ class Smoothness:
         top = largest_eigenvalue(lambda v: self._mean_square(v) - self._hessian(self._hessian(v)), self.support.d)
         # The difference of two operators of norm L_plus^2 carries their rounding, not its own.
         slack = ROUNDING * np.sqrt(self.support.d) * self._squares.upper
-        return float(np.sqrt(top.upper + slack)), f"exact ({top.how})"
+        return float(np.sqrt(top.upper + slack)), top.words
 
     def _hessian(self, v: Model) -> Model:
         """(1/n) sum_i A_i' diag(w) A_i v."""

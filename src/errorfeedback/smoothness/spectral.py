@@ -24,6 +24,7 @@ from errorfeedback.smoothness.spectrum import Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import support_of
 
 Mask = NDArray[np.bool_]
+CLOSE = 1e-6
 
 
 def rows_L_i(s: Smoothness, rare: Mask) -> PerClient:
@@ -34,7 +35,7 @@ def rows_L_i(s: Smoothness, rare: Mask) -> PerClient:
     A = sparse.csr_array(k.A[:, np.flatnonzero(rare)])
     support, positions = support_of(A.indptr[k.rows], A.indices, A.shape[1])
     lifted = sparse.csr_array((A.data, positions, A.indptr), shape=(A.shape[0], support.size))
-    return client_norms(replace(k, A=A, lifted=lifted), support)
+    return client_norms(replace(k, A=A, lifted=lifted), support, CLOSE)  # from above is all that is needed here
 
 
 @dataclass(frozen=True)

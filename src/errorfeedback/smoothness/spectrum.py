@@ -4,11 +4,11 @@ Small operators (d <= DENSE) are written out and given to LAPACK. Others get Lan
 stops when the residual rho of its top Ritz pair is below TOLERANCE of the Ritz value theta: then an eigenvalue lies within
 rho of theta. It may be the second largest, when the two are so close that their eigenvectors are still mixed: with shares
 w1 and w2 of the mixture, lambda_max - theta = rho sqrt(w2/w1). The shares are those of a random start, so that the square
-root is a ratio of two normal numbers; MIXED = 100 TOLERANCE is added for it.
+root is a ratio of two normal numbers; MIXED = 5000 TOLERANCE is added for it.
 
-If STEPS steps do not get there, the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2) is used instead: after k steps
-from a random start, P(theta < (1 - eps) lambda_max) is at most 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)); eps is chosen so
-that this is FAILURE, and theta / (1 - eps) is returned.
+If STEPS steps do not get there, LAPACK gets the operator after all where d <= DENSE_FALLBACK. Above that, the bound of
+Kuczynski and Wozniakowski (1992, Theorem 4.2) is used: after k steps from a random start, P(theta < (1 - eps) lambda_max)
+is at most 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)); eps is chosen so that this is FAILURE, and theta / (1 - eps) is returned.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from scipy.linalg import eigh_tridiagonal, eigvalsh
 from errorfeedback.core import Floats
 
 DENSE = 200
-TOLERANCE = 1e-12
-MIXED = 100 * TOLERANCE
+TOLERANCE = 1e-13
+MIXED = 5000 * TOLERANCE
+DENSE_FALLBACK = 2000
 STEPS = 300
 FAILURE = 1e-10
 SEED = 0x5EED
@@ -37,6 +38,13 @@ class Eigenvalue:
 
     upper: float
     how: str
+    tight: bool = True
+    """Known to 1e-9, relative; otherwise a bound."""
+
+    @property
+    def words(self) -> str:
+        """What it is, and how it was found."""
+        return f"{'exact' if self.tight else 'bound'} ({self.how})"
 
 
 def largest_eigenvalue(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
@@ -75,8 +83,11 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
                 )
         off.append(beta)
         before, v = v, w / beta
+    if d <= DENSE_FALLBACK:
+        return _dense(product, d)
     eps = (np.log(1.648 * np.sqrt(d) / FAILURE) / (2 * STEPS - 1)) ** 2
-    return Eigenvalue(theta / (1 - eps), f"Lanczos, {STEPS} steps, within {eps:.1%} except with probability {FAILURE:.0e}")
+    how = f"Lanczos, {STEPS} steps, within {eps:.1%} except with probability {FAILURE:.0e}"
+    return Eigenvalue(theta / (1 - eps), how, tight=False)
 
 
 def ritz(diagonal: Sequence[float] | Floats, off: Sequence[float] | Floats, beta: float) -> tuple[float, float]:

@@ -69,7 +69,7 @@ class Adaptive(StepSize):
         assert telemetry.error2 is not None
         G = float(telemetry.G_i.mean())
         seen = theory.n * telemetry.error2 / G if G > 0 else 0.0
-        return self.at(c_t, theory), min(seen, float(theory.c)) if self.sketch else seen
+        return self.at(c_t, theory), min(seen, float(theory.c))  # Lemma 5; above it is rounding
 
     def at(self, c_t: float, theory: Theory) -> float:
         """gamma for a given c^t."""

@@ -31,7 +31,8 @@ def xi(alpha: float) -> float:
     >>> xi(1.0), xi(0.75)
     (0.0, 1.0)
     """
-    return float((np.sqrt(1 - alpha) + 1 - alpha) / alpha)
+    s = np.sqrt(1 - alpha)
+    return float(s * (1 + s) / alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,8 @@ class Theory:
     @cached_property
     def xi_i(self) -> PerClient:
         """xi(alpha_i)."""
-        return np.asarray((np.sqrt(1 - self.alpha_i) + 1 - self.alpha_i) / self.alpha_i)
+        s = np.sqrt(1 - self.alpha_i)
+        return np.asarray(s * (1 + s) / self.alpha_i)
 
     @cached_property
     def rare(self) -> NDArray[np.bool_]:
