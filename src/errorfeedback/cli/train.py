@@ -121,10 +121,8 @@ def _write(out: Path, model: LinearEF21, data: Data, n: int, target: str | None)
         ("bytes up per client", round(model.bytes_up_)),
         ("bytes down per client", round(model.bytes_down_)),
     ]
-    facts += [
-        (f"validation {name}", value)
-        for name, value in zip(("loss", "score"), (model.validation_ or [()])[-1], strict=False)
-    ]
+    for loss, score in model.validation_[-1:]:
+        facts += [("validation loss", loss), ("validation score", score)]
     provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
     out.mkdir(parents=True, exist_ok=True)
     written = [save(out / MODEL, model, data.encoding, provenance)]
