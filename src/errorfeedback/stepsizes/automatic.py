@@ -27,7 +27,7 @@ from errorfeedback.stepsizes.base import LOSS_BITS, Ask, Move, StepSize, Telemet
 from errorfeedback.stepsizes.theory import Theory
 
 EARLY, SPARSE = 8, 10
-"""Losses are told in the first EARLY rounds and in every SPARSE-th."""
+"""Losses are told until the first move that held, in the first EARLY rounds and in every SPARSE-th."""
 LEAP = 1e4
 """The most that the first measured curvature may change gamma."""
 MARGIN, CUT = 0.1, 4.0
@@ -79,7 +79,7 @@ class Automatic(StepSize):
         return Guarded(1.0 / theory.L if self.guess is None else self.guess)
 
     def ask(self, state: Guarded) -> Ask:
-        return Ask(slope=True, loss=state.t <= EARLY or state.t % SPARSE == 0)
+        return Ask(slope=True, loss=not state.moved or state.t <= EARLY or state.t % SPARSE == 0)
 
     def verdict(self, state: Guarded) -> Verdict:
         return state.verdict
