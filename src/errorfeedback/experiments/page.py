@@ -67,7 +67,7 @@ def _rerun(results: Sequence[Result]) -> Section:
         Code(commands),
         Text("The curves are CSV files in curves/; figures and page are redrawn from them, without running, by:"),
         Code("errorfeedback report DIR"),
-        Table(["experiment", "seed", "seconds of computing", "complete"], rows),
+        Table(["experiment", "seed", "processor seconds", "complete"], rows),
         Table(["package", "version"], made),
     ]
     return Section("Rerun", blocks)

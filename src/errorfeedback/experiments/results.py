@@ -34,7 +34,7 @@ class Result:
     missing: Mapping[str, str] = field(default_factory=dict)
     """Jobs that are not stored, with the reason."""
     seconds: float = 0.0
-    """What its jobs took, one after the other."""
+    """The processor time of its jobs; experiments that share a curve all count it."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
