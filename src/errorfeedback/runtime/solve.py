@@ -7,7 +7,9 @@ recorded where it is due, and x^{t+1} = x^t - gamma^t direction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +17,11 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Model, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.records.clock import Clock
 from errorfeedback.records.history import History
 from errorfeedback.runtime.certificate import Certificate, certify
+from errorfeedback.runtime.keeper import Keeper, attempt, identity
 from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.sketch import estimate
 from errorfeedback.runtime.worker import Observation
@@ -61,11 +65,13 @@ def solve(
     engine: Engine | None = None,
     f_star: float | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first and the last.
 
     `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on f (0 by default: all
-    losses here are non-negative). `watch` sees every recorded row, with the clock stopped.
+    losses here are non-negative). `watch` sees every recorded row, with the clock stopped. `checkpoint` says where and
+    how often the state is written (with the clock stopped) from which `resume` goes on.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
@@ -78,18 +84,55 @@ def solve(
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     stepsize.check(method)
     start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
+    options: dict[str, Any] = {
+        "method": method,
+        "stepsize": stepsize,
+        "rounds": int(rounds),
+        "x0": start,
+        "seed": int(seed),
+        "every": int(every),
+        "metrics": metrics,
+        "f_star": problem.lower_bound if f_star is None else f_star,
+    }
+    keeper = None if checkpoint is None else _begin(problem, options, checkpoint)
+    return carry_out(problem, **options, engine=engine, watch=watch, keeper=keeper)
+
+
+def _begin(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> Keeper:
+    keeper = Keeper(checkpoint, identity(problem, options))
+    run = {"identity": keeper.identity, "options": options, "checkpoint": replace(checkpoint, folder=str(checkpoint.folder))}
+    attempt(lambda: keeper.folder.begin(problem, run))
+    return keeper
+
+
+def carry_out(
+    problem: Problem,
+    *,
+    method: Method,
+    stepsize: StepSize,
+    rounds: int,
+    x0: Model,
+    seed: int,
+    every: int,
+    metrics: bool,
+    f_star: float,
+    engine: Engine | None,
+    watch: Callable[[dict[str, float]], None] | None,
+    keeper: Keeper | None,
+) -> Result:
+    """`solve` with every option checked and filled in, from the start or from the keeper's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
-    server = _Server(problem, method, stepsize, theory, problem.lower_bound if f_star is None else f_star)
+    server = _Server(problem, method, stepsize, theory, f_star)
     session = (Local() if engine is None else engine).open(problem, method)
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            x, stopped, t = server.run(session, problem.restrict(start).copy(), rounds, seed, every, metrics, watch)
+        with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
+            x, stopped, t = server.run(session, problem.restrict(x0).copy(), rounds, seed, every, metrics, watch, keeper)
     finally:
         session.close()
     history = History(server.rows, stepsize.notes(theory, method))
     certificate = certify(history, method, type(stepsize).__name__, server.proof, every)
-    return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
+    return Result(problem.extend(x, x0), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
 
 
 def _checked_start(problem: Problem, x0: Model) -> Model:
@@ -124,12 +167,16 @@ class _Server:
         every: int,
         metrics: bool,
         watch: Callable[[dict[str, float]], None] | None,
+        keeper: Keeper | None,
     ) -> tuple[Model, str, int]:
         rule = self.stepsize.start(self.theory, self.method)
         self.proof = self.stepsize.proof(self.theory, self.method)
         clock = Clock()
-        state = None
-        for t in range(rounds + 1):
+        state, first = None, 0
+        if keeper is not None and keeper.found is not None:
+            first, x, state, rule = self._recall(keeper.found, session)
+            clock = Clock(keeper.found["seconds"])
+        for t in range(first, rounds + 1):
             ctx = Round(t, seed)
             if t == 0:
                 mean = self._receive(session.start(x, ctx), first=True)
@@ -150,7 +197,31 @@ class _Server:
             if t < rounds:
                 np.multiply(direction, gamma, out=self.step)
                 x -= self.step
+            if keeper is not None and keeper.due(t, t == rounds):
+                with clock.paused():
+                    keeper.save(t + 1, self._snapshot(t + 1, x, state, rule, clock.seconds, session))
         return x, f"ran all {rounds} rounds", rounds
+
+    def _snapshot(self, t: int, x: Model, state: Any, rule: Any, seconds: float, session: Session) -> dict[str, Any]:
+        """All that round t and those after it depend on; random draws depend on (seed, t) only."""
+        return {
+            "round": t,
+            "x": x,
+            "server": state,
+            "rule": rule,
+            "clients": session.memory(),
+            "bits": (self.uplink, self.downlink, self.authors),
+            "rows": {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]},
+            "seconds": seconds,
+        }
+
+    def _recall(self, found: dict[str, Any], session: Session) -> tuple[int, Model, Any, Any]:
+        """Go back to a snapshot: the round it is before, x, and the memory of server and rule."""
+        self.uplink, self.downlink, self.authors = found["bits"]
+        columns = {name: column.tolist() for name, column in found["rows"].items()}
+        self.rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        session.recall(found["clients"])
+        return found["round"], found["x"], found["server"], found["rule"]
 
     def _receive(self, messages: list[Message], first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""

@@ -14,6 +14,7 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.memory import Lengths
 from errorfeedback.runtime.sketch import sketches
 from errorfeedback.stepsizes.base import Ask
 
@@ -38,19 +39,19 @@ class Worker:
         self.problem, self.method = problem, method
         self.compress = method.compressor.on(problem.support)
         self.grads = scratch[: problem.support.size]
-        self.state: Any = None
+        self.memory: Any = None
         problem.gradients(np.zeros(problem.d, dtype=problem.dtype), self.grads)  # builds the layout before the clock runs
 
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
         self.problem.gradients(x, self.grads)
-        message, self.state = self.method.init(self.grads, self.compress, ctx)
+        message, self.memory = self.method.init(self.grads, self.compress, ctx)
         return message
 
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
         self.problem.gradients(x, self.grads)
-        message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
+        message, self.memory = self.method.client(self.memory, self.grads, self.compress, ctx)
         return message
 
     def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
@@ -62,10 +63,14 @@ class Worker:
             told.append(sketches(error, support, ask.sketch, ctx))
         return np.hstack(told)
 
+    @property
+    def lengths(self) -> Lengths:
+        return self.problem.n, self.problem.support.size
+
     def observe(self, x: Model) -> Observation:
         """The gradients at x and how far the clients' estimates are from them."""
         grads = self.problem.gradients(x)
-        return Observation(grads, self.method.error(self.state, grads))
+        return Observation(grads, self.method.error(self.memory, grads))
 
     def values(self, x: Model) -> PerClient:
         """f_i(x)."""
