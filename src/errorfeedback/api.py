@@ -33,10 +33,12 @@ from errorfeedback.problems.proximal import ElasticNet as ElasticNet
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
+from errorfeedback.records.checkpoint import Checkpoint as Checkpoint
 from errorfeedback.records.network import Network as Network
 from errorfeedback.registry import members
 from errorfeedback.runtime.certificate import verify as verify
 from errorfeedback.runtime.local import Local as Local
+from errorfeedback.runtime.resume import resume as resume
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
 from errorfeedback.runtime.stopping import Budget as Budget

@@ -20,6 +20,7 @@ from errorfeedback.core import Floats, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.local import LocalSession, joined, shards_for
+from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, workers
 from errorfeedback.stepsizes.base import Ask
 
@@ -57,6 +58,7 @@ class ThreadsSession:
     """One part per thread; the first belongs to the caller."""
 
     def __init__(self, parts: list[LocalSession]) -> None:
+        self._parts = parts
         self._mine, *rest = parts
         self._others = [_Helper(part) for part in rest]
 
@@ -80,6 +82,13 @@ class ThreadsSession:
 
     def restore(self) -> None:
         self._each(lambda part: part.restore())
+
+    def memory(self) -> Any:
+        return joined_memory([part.memory() for part in self._parts])
+
+    def recall(self, memory: Any) -> None:
+        for part, piece in zip(self._parts, cut_memory(memory, [part.lengths for part in self._parts]), strict=True):
+            part.recall(piece)
 
     def close(self) -> None:
         for helper in self._others:

@@ -8,10 +8,10 @@ from time import perf_counter
 
 
 class Clock:
-    """Seconds since construction, less the pauses."""
+    """Seconds since construction, less the pauses, and those `already` on it."""
 
-    def __init__(self) -> None:
-        self._start = perf_counter()
+    def __init__(self, already: float = 0.0) -> None:
+        self._start = perf_counter() - already
 
     @property
     def seconds(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Floats, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.memory import Lengths, cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, Worker, workers
 from errorfeedback.stepsizes.base import Ask
 
+T = TypeVar("T")
 SHARD_WORK = 2**19
 """Numbers of data and memory of a shard: few enough to stay in cache between the steps of a round."""
 
@@ -44,6 +46,12 @@ class Session(Protocol):
 
     def restore(self) -> None:
         """Every client goes back to what it kept."""
+
+    def memory(self) -> Any:
+        """All clients' memory (`runtime.memory`)."""
+
+    def recall(self, memory: Any) -> None:
+        """Give the clients the memory that a session of any engine had."""
 
     def close(self) -> None: ...
 
@@ -93,6 +101,19 @@ class LocalSession:
     def restore(self) -> None:
         for worker in self.workers:
             worker.restore()
+
+    def memory(self) -> Any:
+        return joined_memory([worker.memory for worker in self.workers])
+
+    def recall(self, memory: Any) -> None:
+        parts = cut_memory(memory, [worker.lengths for worker in self.workers])
+        for worker, part in zip(self.workers, parts, strict=True):
+            worker.memory = part
+
+    @property
+    def lengths(self) -> Lengths:
+        clients, positions = zip(*(worker.lengths for worker in self.workers), strict=True)
+        return sum(clients), sum(positions)
 
     def close(self) -> None:
         self.workers.clear()

@@ -8,8 +8,9 @@ A rule may keep a point and go back to it (`Verdict`); then the best of its poin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from errorfeedback.core import VALUE_BITS, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.records.clock import Clock
 from errorfeedback.records.history import History
 from errorfeedback.runtime.certificate import Certificate, certify
+from errorfeedback.runtime.keeper import Keeper, attempt, identity
 from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.sketch import estimate
 from errorfeedback.runtime.stopping import Progress, Stop
@@ -68,12 +71,14 @@ def solve(
     watch: Callable[[dict[str, float]], None] | None = None,
     prox: ElasticNet | None = None,
     stop: Sequence[Stop] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first and the last.
 
     `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on f (0 by default: all
     losses here are non-negative). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
     server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
+    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
@@ -86,22 +91,64 @@ def solve(
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     stepsize.check(method)
     start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
+    options: dict[str, Any] = {
+        "method": method,
+        "stepsize": stepsize,
+        "rounds": int(rounds),
+        "x0": start,
+        "seed": int(seed),
+        "every": int(every),
+        "metrics": metrics,
+        "f_star": problem.lower_bound if f_star is None else f_star,
+        "prox": prox,
+        "stop": tuple(stop),
+    }
+    keeper = None if checkpoint is None else _begin(problem, options, checkpoint)
+    return carry_out(problem, **options, engine=engine, watch=watch, keeper=keeper)
+
+
+def _begin(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> Keeper:
+    keeper = Keeper(checkpoint, identity(problem, options))
+    run = {"identity": keeper.identity, "options": options, "checkpoint": replace(checkpoint, folder=str(checkpoint.folder))}
+    attempt(lambda: keeper.folder.begin(problem, run))
+    return keeper
+
+
+def carry_out(
+    problem: Problem,
+    *,
+    method: Method,
+    stepsize: StepSize,
+    rounds: int,
+    x0: Model,
+    seed: int,
+    every: int,
+    metrics: bool,
+    f_star: float,
+    prox: ElasticNet | None,
+    stop: Sequence[Stop],
+    engine: Engine | None,
+    watch: Callable[[dict[str, float]], None] | None,
+    keeper: Keeper | None,
+) -> Result:
+    """`solve` with every option checked and filled in, from the start or from the keeper's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
     for rule in stop:
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)
-    server = _Server(problem, method, stepsize, theory, problem.lower_bound if f_star is None else f_star, prox, stop)
+    server = _Server(problem, method, stepsize, theory, f_star, prox, stop)
     session = (Local() if engine is None else engine).open(problem, method)
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            x, stopped, t = server.run(session, problem.restrict(start).copy(), rounds, seed, every, metrics, watch)
+        with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
+            start = problem.restrict(x0).copy()
+            x, stopped, t = server.run(session, start, rounds, seed, every, metrics, watch, keeper)
     finally:
         session.close()
     history = History(server.rows, stepsize.notes(theory, method))
     proof = None if prox is not None else server.proof  # the theorems are about f alone
     certificate = certify(history, method, type(stepsize).__name__, proof, every, problem.dtype)
-    return Result(problem.extend(x, start), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
+    return Result(problem.extend(x, x0), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
 
 
 def _checked_start(problem: Problem, x0: Model) -> Model:
@@ -130,7 +177,7 @@ class _Server:
         self.f_star, self.prox, self.stop = f_star, prox, stop
         self.move: Move | None = None
         self.kept: tuple[Model, Any] | None = None
-        self.proof: Proof | None = None
+        self.proof: Proof | None = stepsize.proof(theory, method)
         self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
         self.value_bits = 8 * problem.dtype.itemsize
         self.uplink, self.downlink = problem.setup_bits
@@ -148,12 +195,17 @@ class _Server:
         every: int,
         metrics: bool,
         watch: Callable[[dict[str, float]], None] | None,
+        keeper: Keeper | None,
     ) -> tuple[Model, str, int]:
         rule = self.stepsize.start(self.theory, self.method)
-        self.proof = self.stepsize.proof(self.theory, self.method)
         clock = Clock()
-        state = None
-        for t in range(rounds + 1):
+        state, first = None, 0
+        if keeper is not None and keeper.found is not None:
+            first, x, state, rule = self._recall(keeper.found, session)
+            clock = Clock(keeper.found["seconds"])
+            if keeper.found["stopped"]:
+                return self._best(session, x), keeper.found["stopped"], first - 1
+        for t in range(first, rounds + 1):
             ask = self.stepsize.ask(rule)
             ctx = Round(t, seed, slope=ask.slope)
             if t == 0:
@@ -178,13 +230,53 @@ class _Server:
                 self.kept = x.copy(), deepcopy(state)
                 session.keep()
             if stopped:
+                self._save(keeper, t, stopped, x, state, rule, clock, session)
                 return self._best(session, x), stopped, t
             if verdict is Verdict.RESTORE:
                 x, state = self._back()
                 session.restore()
             else:
                 self._advance(x, direction, gamma, ask)
+            self._save(keeper, t, "", x, state, rule, clock, session)
         raise AssertionError("the last round stops")
+
+    def _save(
+        self, keeper: Keeper | None, t: int, stopped: str, x: Model, state: Any, rule: Any, clock: Clock, session: Session
+    ) -> None:
+        """A checkpoint after round t, where one is due."""
+        if keeper is not None and keeper.due(t, bool(stopped)):
+            with clock.paused():
+                keeper.save(t + 1, self._snapshot(t + 1, stopped, x, state, rule, clock.seconds, session))
+
+    def _snapshot(
+        self, t: int, stopped: str, x: Model, state: Any, rule: Any, seconds: float, session: Session
+    ) -> dict[str, Any]:
+        """All that round t and those after it depend on; random draws depend on (seed, t) only."""
+        return {
+            "round": t,
+            "stopped": stopped,
+            "x": x,
+            "server": state,
+            "rule": rule,
+            "move": self.move,
+            "kept": self.kept,
+            "stop": [vars(each) for each in self.stop],
+            "clients": session.memory(),
+            "bits": (self.uplink, self.downlink, self.authors),
+            "rows": {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]},
+            "seconds": seconds,
+        }
+
+    def _recall(self, found: dict[str, Any], session: Session) -> tuple[int, Model, Any, Any]:
+        """Go back to a snapshot: the round it is before, x, and the memory of server and rule."""
+        self.uplink, self.downlink, self.authors = found["bits"]
+        self.move, self.kept = found["move"], found["kept"]
+        for each, remembered in zip(self.stop, found["stop"], strict=True):
+            vars(each).update(remembered)
+        columns = {name: column.tolist() for name, column in found["rows"].items()}
+        self.rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        session.recall(found["clients"])
+        return found["round"], found["x"], found["server"], found["rule"]
 
     def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask) -> None:
         """x = prox_{gamma R}(x - gamma direction), and what the rule may know of the move."""

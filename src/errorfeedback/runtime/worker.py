@@ -15,6 +15,7 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.runtime.memory import Lengths
 from errorfeedback.runtime.short import shortened
 from errorfeedback.runtime.sketch import sketches
 from errorfeedback.stepsizes.base import LOSS_BITS, SLOPE_BITS, Ask
@@ -89,6 +90,19 @@ class Worker:
         if ask.sketch:
             told.append(sketches(error, support, ask.sketch, ctx))
         return told
+
+    @property
+    def memory(self) -> Any:
+        """All that the clients' later rounds depend on."""
+        return self.state, self.kept, self.here, self.slopes
+
+    @memory.setter
+    def memory(self, memory: Any) -> None:
+        self.state, self.kept, self.here, self.slopes = memory
+
+    @property
+    def lengths(self) -> Lengths:
+        return self.problem.n, self.problem.support.size
 
     def observe(self, x: Model) -> Observation:
         """The gradients at x and how far the clients' estimates are from them."""

@@ -1,0 +1,35 @@
+"""`errorfeedback resume FOLDER`: finish a run from its last checkpoint."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from errorfeedback.engines.threads import Threads
+from errorfeedback.runtime.local import Local
+from errorfeedback.runtime.resume import resume as go_on
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where ef.Checkpoint(FOLDER) wrote the run.")],
+    threads: Annotated[int, typer.Option(min=1, help="Run on that many threads: the same bits.")] = 1,
+) -> None:
+    """Finish a run from its last checkpoint, bit for bit as if it had never stopped; adds x.npy and history.csv."""
+    logging.basicConfig(format="%(message)s")
+    try:
+        result = go_on(folder, engine=Local() if threads == 1 else Threads(threads))
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    np.save(folder / "x.npy", result.x)
+    columns = list(result.history)
+    lines = zip(*(result.history[name].tolist() for name in columns), strict=True)
+    table = "\n".join([",".join(columns), *(",".join(map(repr, line)) for line in lines)])
+    (folder / "history.csv").write_text(table + "\n")
+    last = {name: result.history[name][-1] for name in ("f", "grad_norm2", "uplink_bits")}
+    told = ", ".join(f"{name} = {value:.6g}" for name, value in last.items())
+    Console().print(f"{result.stopped}: {told}. Written: {folder / 'x.npy'}, {folder / 'history.csv'}", soft_wrap=True)

@@ -1,0 +1,78 @@
+"""Files that are there whole or not at all: a temporary file in the same folder, fsync, rename, fsync of the folder.
+
+A file is a line that names the format, the SHA-256 of the rest, and an npz archive (arrays and a JSON tree, no pickle).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from errorfeedback.records.packing import pack, unpack
+
+FORMAT = 1
+HEAD = b"errorfeedback file %d\n"
+DIGEST = hashlib.sha256().digest_size
+TEMPORARY = ".tmp"
+
+
+class DamagedError(ValueError):
+    """The file is not what was written."""
+
+
+def write(path: Path, value: Any) -> None:
+    """Put a value into a file, which has the old content or the new one whenever the machine stops."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content(value))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def content(value: Any) -> bytes:
+    """What a file of this value has in it."""
+    tree, arrays = pack(value)
+    body = BytesIO()
+    text = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
+    np.savez(body, *arrays, text)
+    packed = body.getvalue()
+    return HEAD % FORMAT + hashlib.sha256(packed).digest() + packed
+
+
+def read(path: Path) -> Any:
+    """The value in a file; `DamagedError` says what is wrong with it."""
+    found = path.read_bytes()
+    head, newline, rest = found.partition(b"\n")
+    if not newline or head + newline != HEAD % FORMAT:
+        raise DamagedError(f"{path} is not a file of this version: it begins with {found[:20]!r}, not {HEAD % FORMAT!r}")
+    digest, packed = rest[:DIGEST], rest[DIGEST:]
+    if hashlib.sha256(packed).digest() != digest:
+        raise DamagedError(f"{path} is damaged: its checksum does not fit its {len(packed)} bytes")
+    try:
+        with np.load(BytesIO(packed), allow_pickle=False) as archive:
+            *arrays, text = (archive[name] for name in archive.files)
+            tree = json.loads(text.tobytes())
+    except (BadZipFile, KeyError, ValueError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from error
+    return unpack(tree, arrays)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,94 @@
+"""When a checkpoint is due, and what happens to a run that is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+import errorfeedback
+from errorfeedback.problems.base import Problem
+from errorfeedback.records.checkpoint import LOG, Checkpoint, Folder
+from errorfeedback.records.files import FORMAT
+from errorfeedback.records.packing import fingerprint
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LONG = 200
+
+
+class Interrupted(SystemExit):
+    """SIGINT or SIGTERM: the checkpoint is written; the exit code is 130 or 143."""
+
+
+@dataclass(eq=False)
+class Keeper:
+    """Writes the checkpoints of one run."""
+
+    checkpoint: Checkpoint
+    identity: dict[str, str]
+    found: dict[str, Any] | None = None
+    """The checkpoint that the run goes on from."""
+
+    def __post_init__(self) -> None:
+        self.folder = Folder(Path(self.checkpoint.folder))
+        self.last = monotonic()
+        self.signal = 0
+
+    def due(self, t: int, last: bool) -> bool:
+        """Whether to write one after round t."""
+        if self.signal or last:
+            return True
+        if self.checkpoint.every is not None:
+            return (t + 1) % self.checkpoint.every == 0
+        return monotonic() - self.last >= (self.checkpoint.seconds or 0)
+
+    def save(self, t: int, snapshot: dict[str, Any]) -> None:
+        """The state before round t; what goes wrong with the disk is reported, and training goes on."""
+        written = attempt(lambda: self.folder.save(t, {"identity": self.identity, **snapshot}))
+        self.last = monotonic()
+        if self.signal:
+            where = f"wrote the state before round {t}" if written else "could not write a checkpoint"
+            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s", self.signal, where, self.folder.path)
+            raise Interrupted(128 + self.signal)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGINT and SIGTERM end the run after the round it is in; a second one ends it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._told) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _told(self, number: int, frame: FrameType | None) -> None:
+        self.signal = signal.Signals(number)
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def attempt(job: Callable[[], None]) -> bool:
+    """Do something with the disk; True where it worked."""
+    try:
+        job()
+    except OSError as error:
+        LOG.warning("no checkpoint was written (%s); training goes on without", error)
+        return False
+    return True
+
+
+def identity(problem: Problem, options: dict[str, Any]) -> dict[str, str]:
+    """Who a run is: what must be equal for a checkpoint to be its own."""
+    told = {name: repr(value) for name, value in options.items()}
+    told["x0"] = fingerprint(options["x0"])
+    short = {name: text if len(text) <= LONG else fingerprint(text) for name, text in told.items()}
+    return {"version": errorfeedback.__version__, "format": str(FORMAT), "data": fingerprint(problem), **short}

@@ -1,0 +1,248 @@
+"""A run that stops and goes on is bit-identical to one that never stopped: every method, engine and number of shards."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+import numpy as np
+import pytest
+from discovery import METHODS
+from problem_pairs import pair
+
+import errorfeedback as ef
+from errorfeedback.records.checkpoint import Folder
+from errorfeedback.records.packing import fingerprint, pack, unpack
+from errorfeedback.runtime import memory
+from errorfeedback.runtime.memory import cut_memory, joined_memory
+
+ROUNDS = 40
+ENGINES = [ef.Local(1), ef.Local(3), ef.Threads(2)]
+
+
+@pytest.fixture
+def problem():
+    return pair("logistic", n=7, d=15, fill=0.2)[0]
+
+
+def run(problem, method, rule=None, **options):
+    x0 = np.random.default_rng(1).standard_normal(problem.width)
+    given = {"rounds": ROUNDS, "x0": x0, "seed": 3, "every": 7, **options}
+    return ef.solve(problem, method, ef.Constant(0.01) if rule is None else rule, **given)
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_at(t):
+    def watch(row):
+        if row["round"] >= t:
+            raise StopError
+
+    return watch
+
+
+def broken_off(folder, problem, method, rule=None, *, at=28, every=5, **options):
+    with pytest.raises(StopError):
+        run(problem, method, rule, checkpoint=ef.Checkpoint(folder, every=every), watch=stop_at(at), **options)
+    return folder
+
+
+def assert_same_bits(a, b):
+    assert np.array_equal(a.x, b.x)
+    assert a.stopped == b.stopped
+    assert a.certificate == b.certificate or a.certificate.verdict == b.certificate.verdict
+    assert a.history.notes == b.history.notes
+    for column in a.history.keys() - {"seconds"}:
+        assert np.array_equal(a.history[column], b.history[column], equal_nan=True), column
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_resumed_run_is_bit_identical_on_every_engine(method, problem, tmp_path):
+    whole = run(problem, method)
+    broken_off(tmp_path / "run", problem, method, engine=ef.Local(2))
+    for k, engine in enumerate(ENGINES):
+        shutil.copytree(tmp_path / "run", tmp_path / str(k))
+        assert_same_bits(whole, ef.resume(tmp_path / str(k), engine=engine))
+
+
+@pytest.mark.parametrize("rule", [ef.Adaptive(), ef.Adaptive(sketch=4), ef.Best(), ef.RareFeatures()], ids=repr)
+def test_rules_resume_with_their_memory(rule, problem, tmp_path):
+    whole = run(problem, ef.EF21(ef.TopK(1)), rule)
+    assert_same_bits(whole, ef.resume(broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)), rule, engine=ef.Threads(3))))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", ["least_squares", "autoencoder"])
+def test_every_kind_of_problem_is_rebuilt_from_the_folder(make, dtype, tmp_path):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((21, 4))
+    problems = {
+        "least_squares": lambda: ef.least_squares(
+            A, A[:, 0], np.repeat(["x", "y", "z"], 7), dtype=dtype, regularizer=ef.NonconvexPenalty(0.1), intercept=True
+        ),
+        "autoencoder": lambda: ef.autoencoder(A, clients=7, code=2),
+    }
+    problem = problems[make]()
+    whole = run(problem, ef.EF21(ef.TopK(2)))
+    assert_same_bits(whole, ef.resume(broken_off(tmp_path, problem, ef.EF21(ef.TopK(2)))))
+
+
+def test_a_memory_that_is_lost_is_noticed(problem, tmp_path, monkeypatch):
+    """Negative control: without the clients' memory the resumed run differs."""
+    whole = run(problem, ef.EF21(ef.TopK(1)))
+    broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)))
+    real = memory._map
+    monkeypatch.setattr(memory, "_map", lambda leaf, *trees: real(lambda *leaves: np.zeros_like(leaf(*leaves)), *trees))
+    assert not np.array_equal(whole.x, ef.resume(tmp_path).x)
+
+
+def test_the_last_two_are_kept_and_no_temporary_file(problem, tmp_path):
+    run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path, every=5))
+    assert [p.name for p in Folder(tmp_path).rounds()] == ["round-000000000041.ef", "round-000000000040.ef"]
+    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("round")) == ["problem.ef", "run.ef"]
+
+
+def test_a_finished_run_is_returned_as_it_is(problem, tmp_path):
+    whole = run(problem, ef.EF21(ef.TopK(1)), checkpoint=ef.Checkpoint(tmp_path, every=5))
+    again = ef.resume(tmp_path)
+    assert_same_bits(whole, again)
+    assert np.array_equal(whole.history["seconds"], again.history["seconds"])
+
+
+def test_a_run_without_a_checkpoint_yet_starts_from_round_0(problem, tmp_path, caplog):
+    whole = run(problem, ef.EF21(ef.TopK(1)))
+    assert_same_bits(whole, ef.resume(broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)), every=1000)))
+    assert "starting from round 0" in caplog.text
+
+
+def test_seconds_go_on_where_they_were(problem, tmp_path):
+    broken_off(tmp_path, problem, ef.DGD())
+    before = Folder(tmp_path).rounds()[0]
+    assert before.name == "round-000000000025.ef"
+    seconds = ef.resume(tmp_path).history["seconds"]
+    assert np.all(np.diff(seconds) > 0)
+
+
+def test_every_so_many_seconds(problem, tmp_path):
+    broken_off(tmp_path / "often", problem, ef.DGD(), every=None)
+    with pytest.raises(StopError):
+        run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path / "rarely", seconds=1e6), watch=stop_at(28))
+    with pytest.raises(StopError):
+        run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path / "always", seconds=1e-9), watch=stop_at(28))
+    assert not Folder(tmp_path / "rarely").rounds()
+    assert Folder(tmp_path / "always").rounds()[0].name == "round-000000000028.ef"
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "foreign"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(damage, problem, tmp_path, caplog):
+    whole = run(problem, ef.EF21(ef.TopK(1)))
+    newest = Folder(broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)))).rounds()[0]
+    found = newest.read_bytes()
+    flipped = bytearray(found)
+    flipped[len(found) // 2] ^= 4
+    newest.write_bytes({"cut": found[:-9], "flip": bytes(flipped), "empty": b"", "foreign": b"PK\3\4" + found}[damage])
+    assert_same_bits(whole, ef.resume(tmp_path))
+    assert newest.name in caplog.text
+    assert "going back to the checkpoint before it" in caplog.text
+
+
+def test_other_data_methods_and_versions_are_refused_with_what_differs(problem, tmp_path, monkeypatch):
+    broken_off(tmp_path / "a", problem, ef.EF21(ef.TopK(1)))
+    broken_off(tmp_path / "b", problem, ef.EF21(ef.TopK(2)))
+    other = pair("logistic", n=7, d=15, fill=0.2, seed=1)[0]
+    with pytest.raises(ValueError, match=r"another run: data is \w+ there and \w+ here"):
+        ef.resume(tmp_path / "a", problem=other)
+    for path in Folder(tmp_path / "b").rounds():
+        shutil.copy(path, tmp_path / "a" / path.name)
+    with pytest.raises(ValueError, match=r"method is EF21\(compressor=TopK\(k=2\).* there and EF21\(compressor=TopK\(k=1\)"):
+        ef.resume(tmp_path / "a")
+    monkeypatch.setattr(ef, "__version__", "9.9")
+    with pytest.raises(ValueError, match=r"version is 0\.1\.0 there and 9\.9 here"):
+        ef.resume(tmp_path / "b")
+
+
+def test_a_folder_with_a_run_is_not_written_over(problem, tmp_path):
+    broken_off(tmp_path, problem, ef.DGD())
+    with pytest.raises(ValueError, match="already holds a run"):
+        run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path))
+    with pytest.raises(ValueError, match="holds no run"):
+        ef.resume(tmp_path / "elsewhere")
+
+
+def test_a_folder_that_cannot_be_written_is_reported_and_training_goes_on(problem, tmp_path, caplog):
+    (tmp_path / "file").write_text("a file where the folder should be")
+    caplog.set_level(logging.WARNING)
+    result = run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path / "file" / "run", every=10))
+    assert_same_bits(run(problem, ef.DGD()), result)
+    assert "training goes on" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"every": 0}, {"every": 1.5}, {"seconds": 0}, {"every": 1, "seconds": 1.0}], ids=str)
+def test_bad_options_are_refused(options):
+    with pytest.raises(ValueError, match=r"(every|seconds) = "):
+        ef.Checkpoint("run", **options)
+
+
+def test_packing_keeps_every_bit_and_shares_what_is_shared():
+    a = np.array([1.5, np.nan, -0.0])
+    value = {"a": a, "b": (a, [None, True, 2, "x"]), "s": np.float32(0.1), "o": np.array(["x", 2], dtype=object)}
+    tree, arrays = pack(value)
+    assert len(arrays) == 2
+    back = unpack(tree, arrays)
+    assert back["a"].tobytes() == a.tobytes()
+    assert back["b"][1] == [None, True, 2, "x"]
+    assert back["s"].dtype == np.float32
+    assert back["o"].tolist() == ["x", 2]
+    assert fingerprint(value) == fingerprint(back) != fingerprint({**value, "s": np.float32(0.2)})
+
+
+def test_only_this_packages_dataclasses_are_made():
+    for name in ("os:system", "errorfeedback.records.packing:import_module", "errorfeedback.keyed:mix"):
+        with pytest.raises(ValueError, match="is not a class"):
+            unpack({"make": [name, {}]}, [])
+    with pytest.raises(TypeError, match="a checkpoint cannot hold"):
+        pack(object())
+
+
+def test_memories_are_cut_where_the_shards_are():
+    memory = (np.arange(6.0), {"n": np.arange(3), "none": None}, np.empty(0))
+    lengths = [(1, 2), (2, 4)]
+    parts = cut_memory(memory, lengths)
+    assert [p[0].tolist() for p in parts] == [[0, 1], [2, 3, 4, 5]]
+    assert [p[1]["n"].tolist() for p in parts] == [[0], [1, 2]]
+    back = joined_memory(parts)
+    assert back[0].tolist() == memory[0].tolist()
+    assert len(back[2]) == 0
+    with pytest.raises(ValueError, match="a client memory has 4 entries"):
+        cut_memory(np.arange(4.0), lengths)
+
+
+@pytest.mark.parametrize("stop_at", [3, 17, 40])
+def test_the_automatic_step_resumes_bit_for_bit(tmp_path, stop_at):
+    """Its memory is on both sides: the kept point and slopes of the clients, the guard and the last move of the server."""
+    problem = pair("logistic", n=7, d=15, fill=0.3)[0]
+    options = {"rounds": 60, "every": 5, "prox": ef.ElasticNet(l1=0.01, l2=0.1), "x0": np.ones(15)}
+    whole = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), **options)
+
+    class Stopped(Exception):
+        pass
+
+    def watch(row):
+        if row["round"] >= stop_at:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        ef.solve(
+            problem,
+            ef.EF21(ef.TopK(1)),
+            ef.Automatic(),
+            **options,
+            watch=watch,
+            checkpoint=ef.Checkpoint(tmp_path, every=1),
+        )
+    again = ef.resume(tmp_path, engine=ef.Local(3))
+    assert np.array_equal(whole.x, again.x)
+    for column in whole.history.keys() - {"seconds"}:
+        assert np.array_equal(whole.history[column], again.history[column], equal_nan=True), column

@@ -1,0 +1,94 @@
+"""Real processes that are killed, interrupted, or run out of disk: nothing is lost, and they say what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from killing import kill_many
+
+import errorfeedback as ef
+
+PROGRAM = """
+import sys, resource, logging
+import errorfeedback as ef
+
+logging.basicConfig(format="%(message)s")
+problem = ef.synthetic(n=12, d=40, m=3, c=4)
+checkpoint = ef.Checkpoint(sys.argv[1], every=int(sys.argv[2]))
+limit = int(sys.argv[3])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+rounds = int(sys.argv[4])
+watch = lambda row: print(row["round"], flush=True)
+options = {"rounds": rounds, "every": 500, "checkpoint": checkpoint, "watch": watch}
+result = ef.solve(problem, ef.EF21(ef.TopK(2)), ef.RareFeatures(), **options)
+print(result.x.tobytes().hex())
+"""
+
+
+def program(folder, every=1000, limit=0, rounds=10**9):
+    return [sys.executable, "-c", PROGRAM, str(folder), str(every), str(limit), str(rounds)]
+
+
+@pytest.mark.parametrize("engine", ["local", "threads"])
+def test_a_process_killed_at_random_moments_loses_nothing(engine):
+    """`python tests/killing.py --kills 200` is the long version."""
+    counts = kill_many(engine, 6, np.random.default_rng())
+    assert counts["kills"] == 6
+    assert counts["lost"] == 0
+
+
+@pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_writes_a_checkpoint_and_says_how_to_go_on(told, code, tmp_path):
+    process = subprocess.Popen(program(tmp_path, every=10**8), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.stdout.readline().strip() != "1000":
+        pass
+    process.send_signal(told)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert f"errorfeedback resume {tmp_path}" in errors
+    (written,) = tmp_path.glob("round-*.ef")
+    assert int(written.stem.split("-")[1]) > 1000
+
+
+def test_a_full_disk_is_reported_and_training_goes_on(tmp_path):
+    """A limit on the size of files makes the first write fail as a full disk does: an error of the system, half way."""
+    full, free = (
+        subprocess.run(
+            program(tmp_path / name, every=500, limit=limit, rounds=2000), capture_output=True, text=True, check=True
+        )
+        for name, limit in (("full", 1000), ("free", 0))
+    )
+    assert full.stdout == free.stdout
+    assert full.stderr.count("training goes on") > 2
+    assert free.stderr.count("training goes on") == 0
+    assert not list((tmp_path / "full").glob("*.tmp"))
+
+
+def test_the_command_line_resumes(tmp_path):
+    problem = ef.synthetic(n=12, d=40, m=3, c=4)
+    options = {"rounds": 200, "every": 50}
+    whole = ef.solve(problem, ef.EF21(ef.TopK(2)), ef.RareFeatures(), **options)
+
+    def fail(row):
+        if row["round"] == 150:
+            raise OSError("the machine went down")
+
+    with pytest.raises(OSError, match="the machine went down"):
+        ef.solve(
+            problem, ef.EF21(ef.TopK(2)), ef.RareFeatures(), **options, checkpoint=ef.Checkpoint(tmp_path, 40), watch=fail
+        )
+    command = [sys.executable, "-m", "errorfeedback", "resume"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=True, env=os.environ)
+    assert "ran all 200 rounds" in done.stdout
+    assert np.array_equal(np.load(tmp_path / "x.npy"), whole.x)
+    table = np.genfromtxt(tmp_path / "history.csv", delimiter=",", names=True)
+    assert np.array_equal(table["uplink_bits"], whole.history["uplink_bits"])
+    refused = subprocess.run([*command, str(tmp_path / "nothing")], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "no run.ef" in refused.stderr
