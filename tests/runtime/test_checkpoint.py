@@ -226,14 +226,14 @@ def test_the_automatic_step_resumes_bit_for_bit(tmp_path, stop_at):
     options = {"rounds": 60, "every": 5, "prox": ef.ElasticNet(l1=0.01, l2=0.1), "x0": np.ones(15)}
     whole = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), **options)
 
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def watch(row):
         if row["round"] >= stop_at:
-            raise Stopped
+            raise StoppedError
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         ef.solve(
             problem,
             ef.EF21(ef.TopK(1)),
