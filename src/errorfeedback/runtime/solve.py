@@ -207,7 +207,7 @@ class _Server:
                 return self._best(session, x), keeper.found["stopped"], first - 1
         for t in range(first, rounds + 1):
             ask = self.stepsize.ask(rule)
-            ctx = Round(t, seed, slope=ask.slope)
+            ctx = Round(t, seed, slope=bool(ask.slope))
             if t == 0:
                 mean = self._receive(session.start(x, ctx), ask, first=True)
                 direction, state = self.method.server_init(mean, ctx)
@@ -344,10 +344,10 @@ class _Server:
         told = session.telemetry(ask, x, ctx)
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(
-            G_i=told[:, ask.slope + ask.loss] if ask.G else None,
+            G_i=told[:, bool(ask.slope) + ask.loss] if ask.G else None,
             error2=error2,
             slope=float(np.mean(told[:, 0])) if ask.slope else None,
-            loss=self._objective(told[:, int(ask.slope)], x) if ask.loss else None,
+            loss=self._objective(told[:, int(bool(ask.slope))], x) if ask.loss else None,
             move=self.move,
         )
 

@@ -18,7 +18,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths
 from errorfeedback.runtime.short import shortened
 from errorfeedback.runtime.sketch import sketches
-from errorfeedback.stepsizes.base import LOSS_BITS, SLOPE_BITS, Ask
+from errorfeedback.stepsizes.base import LOSS_BITS, Ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Worker:
         """(n, ask.numbers): where asked for, b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
         told: list[Floats] = []
         if ask.slope:
-            told.append(shortened(self.slopes, SLOPE_BITS)[:, None])
+            told.append(shortened(self.slopes, ask.slope)[:, None])
         if ask.loss:
             told.append(shortened(self.values(x), LOSS_BITS)[:, None])
         if ask.G or ask.sketch:

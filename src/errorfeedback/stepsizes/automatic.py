@@ -28,6 +28,8 @@ from errorfeedback.stepsizes.theory import Theory
 
 EARLY, SPARSE = 8, 10
 """Losses are told until the first move that held, in the first EARLY rounds and in every SPARSE-th."""
+COARSE, FINE, LONG = 16, 32, 100
+"""Bits of a slope up to round LONG and after: near the optimum the b_i nearly cancel, and 4 digits drown their mean."""
 LEAP = 1e4
 """The most that the first measured curvature may change gamma."""
 MARGIN, CUT = 0.1, 4.0
@@ -79,7 +81,9 @@ class Automatic(StepSize):
         return Guarded(1.0 / theory.L if self.guess is None else self.guess)
 
     def ask(self, state: Guarded) -> Ask:
-        return Ask(slope=True, loss=not state.moved or state.t <= EARLY or state.t % SPARSE == 0)
+        return Ask(
+            slope=COARSE if state.t <= LONG else FINE, loss=not state.moved or state.t <= EARLY or state.t % SPARSE == 0
+        )
 
     def verdict(self, state: Guarded) -> Verdict:
         return state.verdict

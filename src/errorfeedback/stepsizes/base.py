@@ -12,8 +12,8 @@ from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
 
-SLOPE_BITS, LOSS_BITS = 16, 32
-"""A slope and a loss travel as the leading bits of a float64: sign, exponent, and 4 and 20 bits of its digits."""
+LOSS_BITS = 40
+"""A loss travels as the leading bits of a float64: sign, exponent and 28 bits of its digits."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class Ask:
     """That many signed sums of g_i - grad f_i(x)."""
     full_gradient: bool = False
     """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
-    slope: bool = False
-    """b_i = <grad f_i(x), x - x_last>: one short number."""
+    slope: int = 0
+    """b_i = <grad f_i(x), x - x_last> in that many leading bits of a float64."""
     loss: bool = False
     """f_i(x): one short number."""
 
     @property
     def numbers(self) -> int:
         """Numbers up per client and round."""
-        return self.G + self.sketch + self.slope + self.loss
+        return self.G + self.sketch + bool(self.slope) + self.loss
 
     def bits(self, value_bits: int) -> int:
         """Bits up per client and round, where a value of the run has that many."""
-        return value_bits * (self.G + self.sketch) + SLOPE_BITS * self.slope + LOSS_BITS * self.loss
+        return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss
 
 
 @dataclass(frozen=True, eq=False)
