@@ -40,7 +40,7 @@ def step_size(dense: Dense, k: tuple[int, ...]) -> float:
 
 
 @FEW
-@given(denses(c=1), seeds, st.sampled_from(STARTS), st.sampled_from((1.0, 5.0)))
+@given(denses(c=1), seeds, st.sampled_from(STARTS), st.sampled_from((1.0, 1.5)))
 def test_separable_EF21_is_n_independent_runs(dense, seed, start, factor):
     k = levels(seed, dense)
     x0 = np.random.default_rng(seed).standard_normal(dense.d)
