@@ -1,0 +1,4 @@
+"""EF21 for scikit-learn: `from errorfeedback.estimators import EF21Classifier, EF21Regressor`."""
+
+from errorfeedback.estimators.classifier import EF21Classifier as EF21Classifier
+from errorfeedback.estimators.regressor import EF21Regressor as EF21Regressor
