@@ -2,8 +2,9 @@
 
     ERRORFEEDBACK_DATA=... python benchmarks/train.py [--only real|synthetic|hostile|accuracy] [--problems 1000]
 
-Bytes are per client, upwards, with indices, telemetry, the scaling exchange and the closing loss counted. The optimum is
-L-BFGS's (scipy). All EF21 runs are Top1 from x = 0; grids are 2^k/L, and a run of a grid ends where it can no longer win.
+Bytes are per client, upwards, at the round that reaches the target, with indices, telemetry and the scaling exchange. The
+closing exchange of two losses (16 bytes, once per run) comes after the last row and is not in them. The optimum is L-BFGS's.
+All EF21 runs are Top1 from x = 0; grids are 2^k/L, and a run of a grid ends where it can no longer win.
 """
 
 from __future__ import annotations
