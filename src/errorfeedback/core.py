@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,8 @@ VALUE_BITS = 64
 """Bits of one float64 on the wire: what theory counts with. A run counts the precision it has."""
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 """What data, memory and messages may be stored in."""
+LOSS_BITS = 40
+"""A loss travels as the leading bits of a float64: sign, exponent and 28 bits of its digits."""
 AUTHORS_VALUE_BITS = 32
 """The authors' plots charge 32 bits per value, and nothing for indices, the first upload or the downlink."""
 
@@ -37,11 +40,38 @@ def precision(dtype: DTypeLike) -> np.dtype[Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Ask:
+    """What a rule wants from every client in a round, beyond the message. What crosses the wire is counted."""
+
+    G: bool = False
+    """||g_i - grad f_i(x)||^2: one number."""
+    sketch: int = 0
+    """That many signed sums of g_i - grad f_i(x)."""
+    full_gradient: bool = False
+    """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
+    slope: int = 0
+    """b_i = <grad f_i(x), x - x_last> in that many leading bits of a float64."""
+    loss: bool = False
+    """f_i(x): one short number."""
+
+    @cached_property
+    def numbers(self) -> int:
+        """Numbers up per client and round."""
+        return self.G + self.sketch + bool(self.slope) + self.loss
+
+    def bits(self, value_bits: int) -> int:
+        """Bits up per client and round, where a value of the run has that many."""
+        return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss
+
+
+NOTHING = Ask()
+
+
+@dataclass(slots=True)
 class Round:
     """What a client knows of the round it is in; random draws are keyed by (seed, t, client)."""
 
     t: int
     seed: int
-    slope: bool = False
-    """Whether the clients tell the slope that is left along their last move (`Ask.slope`)."""
+    ask: Ask = NOTHING

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
-from errorfeedback.sparsity.support import Support, add_at
+from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, Model, PerClient, Round
+from errorfeedback.sparsity.support import Support, add_at, add_through
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +33,8 @@ class Message:
     """What the indices cost, all clients of the shard together."""
     absent: int = 0
     """Entries of x that nobody had to send down, because their clients did not answer."""
+    told: Floats | None = None
+    """(n, ask.numbers): what else the rule asked the clients for."""
 
     @property
     def bits(self) -> int:
@@ -45,10 +47,12 @@ class Message:
         sent = len(self.values) if self.positions is not None else self.support.n * self.support.d
         return AUTHORS_VALUE_BITS * sent
 
-    @property
-    def features(self) -> Integers:
-        """The feature of each value."""
-        return self.support.indices if self.positions is None else self.support.indices.take(self.positions)
+    def scatter(self, total: Model) -> None:
+        """total + P' message, in place, one value after the other."""
+        if self.positions is None:
+            add_at(total, self.support.indices, self.values)
+        else:
+            add_through(total, self.support.indices, self.positions, self.values)
 
     def add_to(self, u: Lifted) -> Lifted:
         """u + message, in place."""

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, bits_per_index
-from errorfeedback.core import Integers, Lifted, PerClient, Round
+from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 
 
@@ -45,13 +45,15 @@ class _Selection(Operator):
     def __init__(self, support: Support, levels: Integers, index_bits: int) -> None:
         super().__init__(support)
         self.ends = np.concatenate([[0], np.cumsum(levels)])
-        self.positions = np.zeros(self.ends[-1], dtype=np.int64)
+        self.positions, self.values = np.zeros(self.ends[-1], dtype=np.int64), np.empty(self.ends[-1])
         self.select = _largest if np.all(levels == 1) else _select
         self.index_bits = index_bits
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        self.select(u, self.support.indptr, self.ends, self.positions)
-        return Message(self.support, self.positions, u[self.positions], self.index_bits)
+        if self.values.dtype != u.dtype:
+            self.values = np.empty(len(self.values), dtype=u.dtype)
+        self.select(u, self.support.indptr, self.ends, self.positions, self.values)
+        return Message(self.support, self.positions, self.values, self.index_bits)
 
 
 STRIP = 32
@@ -59,7 +61,7 @@ STRIP = 32
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
-def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers) -> None:
+def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
     """K = 1: the position of the largest |u| of every segment (the first of equals)."""
     for i in range(len(indptr) - 1):
         segment = u[indptr[i] : indptr[i + 1]]
@@ -80,12 +82,12 @@ def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers) -
             if abs(segment[p]) == best:
                 at = p
                 break
-        positions[i] = indptr[i] + at
+        positions[i], values[i] = indptr[i] + at, segment[at]
 
 
 @numba.njit(cache=True, nogil=True)
-def _select(u: Lifted, indptr: Integers, ends: Integers, positions: Integers) -> None:
-    """positions[ends[i]:ends[i+1]]: the largest |u| of segment i, ascending by position."""
+def _select(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
+    """positions[ends[i]:ends[i+1]]: the largest |u| of segment i, ascending by position, and what stands there."""
     for i in range(len(indptr) - 1):
         lo, hi = indptr[i], indptr[i + 1]
         at, stop = ends[i], ends[i + 1]
@@ -103,3 +105,5 @@ def _select(u: Lifted, indptr: Integers, ends: Integers, positions: Integers) ->
         if at < stop:  # only a segment with NaN gets here: any K positions will do
             for k in range(stop - ends[i]):
                 positions[ends[i] + k] = lo + k
+        for k in range(ends[i], stop):
+            values[k] = u[positions[k]]

@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import Floats, Model, PerClient, Round
+from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.local import LocalSession, joined, shards_for
 from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, workers
-from errorfeedback.stepsizes.base import Ask
 
 T = TypeVar("T")
 
@@ -67,9 +66,6 @@ class ThreadsSession:
 
     def round(self, x: Model, ctx: Round) -> list[Message]:
         return list(chain(*self._each(lambda part: part.round(x, ctx))))
-
-    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        return np.concatenate(self._each(lambda part: part.telemetry(ask, x, ctx)))
 
     def observe(self, x: Model) -> Observation:
         return joined(self._each(lambda part: part.observe(x)))

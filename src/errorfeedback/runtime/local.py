@@ -8,12 +8,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import Floats, Model, PerClient, Round
+from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths, cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, Worker, workers
-from errorfeedback.stepsizes.base import Ask
 
 T = TypeVar("T")
 SHARD_WORK = 2**19
@@ -33,9 +32,6 @@ class Session(Protocol):
     def start(self, x: Model, ctx: Round) -> list[Message]: ...
 
     def round(self, x: Model, ctx: Round) -> list[Message]: ...
-
-    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        """(n, ask.numbers): what every client tells at x beyond its message."""
 
     def observe(self, x: Model) -> Observation: ...
 
@@ -84,9 +80,6 @@ class LocalSession:
 
     def round(self, x: Model, ctx: Round) -> list[Message]:
         return [worker.round(x, ctx) for worker in self.workers]
-
-    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        return np.concatenate([worker.telemetry(ask, x, ctx) for worker in self.workers])
 
     def observe(self, x: Model) -> Observation:
         return joined([worker.observe(x) for worker in self.workers])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import VALUE_BITS, Model, PerClient, Round
+from errorfeedback.core import NOTHING, VALUE_BITS, Ask, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
@@ -29,8 +29,7 @@ from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.sketch import estimate
 from errorfeedback.runtime.stopping import Progress, Stop
 from errorfeedback.runtime.worker import Observation
-from errorfeedback.sparsity.support import add_at
-from errorfeedback.stepsizes.base import Ask, Move, StepSize, Telemetry, Verdict
+from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory, analyse
 
@@ -207,14 +206,14 @@ class _Server:
                 return self._best(session, x), keeper.found["stopped"], first - 1
         for t in range(first, rounds + 1):
             ask = self.stepsize.ask(rule)
-            ctx = Round(t, seed, slope=bool(ask.slope))
+            ctx = Round(t, seed, ask)
             if t == 0:
-                mean = self._receive(session.start(x, ctx), ask, first=True)
-                direction, state = self.method.server_init(mean, ctx)
+                messages = session.start(x, ctx)
+                direction, state = self.method.server_init(self._received(messages, ask, first=True), ctx)
             else:
-                mean = self._receive(session.round(x, ctx), ask)
-                direction, state = self.method.server(state, mean, ctx)
-            telemetry = self._telemetry(ask, session, x, direction, ctx) if ask.numbers else None
+                messages = session.round(x, ctx)
+                direction, state = self.method.server(state, self._received(messages, ask), ctx)
+            telemetry = None if ask is NOTHING else self._telemetry(ask, messages, session, x, direction)
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             verdict = self.stepsize.verdict(rule)
             stopped = self._stopped(t, rounds, x, telemetry, clock)
@@ -320,28 +319,29 @@ class _Server:
         with clock.paused():
             return next(filter(None, (rule(seen) for rule in self.stop)), "")
 
-    def _receive(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
+    def _received(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
-        up, down, total = ask.bits(self.value_bits) * self.support.n, self.broadcast_bits, self.total
+        up = 0 if ask is NOTHING else ask.bits(self.value_bits) * self.support.n
+        down, total = self.broadcast_bits, self.total
         total.fill(0.0)
         for message in messages:
             up += message.bits
             down -= self.value_bits * message.absent
             self.authors += 0 if first else message.authors_bits
-            add_at(total, message.features, message.values)
+            message.scatter(total)
         self.uplink += up
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
             self.downlink += down
         total /= self.support.n
         return total
 
-    def _telemetry(self, ask: Ask, session: Session, x: Model, g: Model, ctx: Round) -> Telemetry:
-        """What the rule asked for: the numbers on the wire, and what only a simulation can know."""
+    def _telemetry(self, ask: Ask, messages: list[Message], session: Session, x: Model, g: Model) -> Telemetry:
+        """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
         if ask.full_gradient:
             seen = session.observe(x)
             assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
             return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
-        told = session.telemetry(ask, x, ctx)
+        told = np.concatenate([message.told for message in messages if message.told is not None])
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(
             G_i=told[:, bool(ask.slope) + ask.loss] if ask.G else None,

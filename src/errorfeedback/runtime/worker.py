@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
+from errorfeedback.core import LOSS_BITS, Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths
 from errorfeedback.runtime.short import shortened
 from errorfeedback.runtime.sketch import sketches
-from errorfeedback.stepsizes.base import LOSS_BITS, Ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +49,19 @@ class Worker:
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
         self.problem.gradients(x, self.grads)
-        if ctx.slope:
+        if ctx.ask.slope:
             self.here = self.problem.support.gather(x)
         message, self.state = self.method.init(self.grads, self.compress, ctx)
-        return message
+        return self._telling(message, x, ctx)
 
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
         self.problem.gradients(x, self.grads)
-        if ctx.slope:
+        if ctx.ask.slope:
             last, self.here = self.here, self.problem.support.gather(x)
             self.slopes = self.problem.support.sums(self.grads * (self.here - last))
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
-        return message
+        return self._telling(message, x, ctx)
 
     def keep(self) -> None:
         """Remember the clients' memory."""
@@ -72,23 +71,27 @@ class Worker:
         """Go back to what was kept."""
         self.state = deepcopy(self.kept)
 
-    def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        """(n, ask.numbers): where asked for, b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
+    def _telling(self, message: Message, x: Model, ctx: Round) -> Message:
+        """The message with what was asked for: b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
+        ask = ctx.ask
+        if not ask.numbers or ask.full_gradient:  # a full gradient is on no wire: the simulation looks it up
+            return message
         told: list[Floats] = []
         if ask.slope:
             told.append(shortened(self.slopes, ask.slope)[:, None])
         if ask.loss:
             told.append(shortened(self.values(x), LOSS_BITS)[:, None])
         if ask.G or ask.sketch:
-            told += self._errors(ask, x, ctx)
-        return np.hstack(told)
+            told += self._errors(x, ctx)
+        message.told = np.hstack(told)
+        return message
 
-    def _errors(self, ask: Ask, x: Model, ctx: Round) -> list[Floats]:
+    def _errors(self, x: Model, ctx: Round) -> list[Floats]:
         support, error = self.problem.support, self.observe(x).error
         assert error is not None, "rules that ask for errors are for methods with gradient estimates"
-        told = [support.norms2(error)[:, None]] * ask.G
-        if ask.sketch:
-            told.append(sketches(error, support, ask.sketch, ctx))
+        told = [support.norms2(error)[:, None]] * ctx.ask.G
+        if ctx.ask.sketch:
+            told.append(sketches(error, support, ctx.ask.sketch, ctx))
         return told
 
     @property

@@ -149,6 +149,13 @@ def add_at(total: Floats, places: Integers, values: Floats) -> None:
         total[places[k]] += values[k]
 
 
+@numba.njit(cache=True, nogil=True)
+def add_through(total: Floats, indices: Integers, places: Integers, values: Floats) -> None:
+    """total[indices[places]] += values, likewise."""
+    for k in range(len(places)):
+        total[indices[places[k]]] += values[k]
+
+
 @numba.njit(cache=True)
 def _segments(
     entries: Integers, features: Integers, seen: Integers, indptr: Integers, indices: Integers, positions: Integers

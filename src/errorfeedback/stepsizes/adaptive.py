@@ -19,9 +19,10 @@ from math import sqrt
 from typing import ClassVar
 
 from errorfeedback.compressors.participating import Participating
+from errorfeedback.core import Ask
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.base import Ask, StepSize, Telemetry
+from errorfeedback.stepsizes.base import StepSize, Telemetry
 from errorfeedback.stepsizes.ef21_standard import ALPHAS
 from errorfeedback.stepsizes.theory import Theory, xi
 

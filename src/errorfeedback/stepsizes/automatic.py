@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 from math import exp, isfinite
 from typing import ClassVar
 
+from errorfeedback.core import LOSS_BITS, Ask
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.base import LOSS_BITS, Ask, Move, StepSize, Telemetry, Verdict
+from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.theory import Theory
 
 EARLY, SPARSE = 8, 10

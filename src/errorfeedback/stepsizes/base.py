@@ -7,38 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from errorfeedback.core import PerClient
+from errorfeedback.core import NOTHING, Ask, PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
-
-LOSS_BITS = 40
-"""A loss travels as the leading bits of a float64: sign, exponent and 28 bits of its digits."""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What a rule wants from every client in a round, beyond the message. What crosses the wire is counted."""
-
-    G: bool = False
-    """||g_i - grad f_i(x)||^2: one number."""
-    sketch: int = 0
-    """That many signed sums of g_i - grad f_i(x)."""
-    full_gradient: bool = False
-    """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
-    slope: int = 0
-    """b_i = <grad f_i(x), x - x_last> in that many leading bits of a float64."""
-    loss: bool = False
-    """f_i(x): one short number."""
-
-    @property
-    def numbers(self) -> int:
-        """Numbers up per client and round."""
-        return self.G + self.sketch + bool(self.slope) + self.loss
-
-    def bits(self, value_bits: int) -> int:
-        """Bits up per client and round, where a value of the run has that many."""
-        return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +59,7 @@ class StepSize(ABC):
     @property
     def asks(self) -> Ask:
         """The telemetry that the rule needs in every round."""
-        return Ask()
+        return NOTHING
 
     @property
     def tells_loss(self) -> bool:
