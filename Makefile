@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench scaling clean
+.PHONY: run test reproduce bench mpi scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -14,7 +14,7 @@ $(VENV)/run.stamp: pyproject.toml
 
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[report,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,test]'
 	touch $@
 
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.
@@ -34,6 +34,10 @@ test: $(VENV)/test.stamp
 # What a round costs against the alternatives, as ratios within one run; and how it grows.
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/speed.py
+
+# What a round costs over MPI, and what that means for many nodes.
+mpi: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/mpi.py
 
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py

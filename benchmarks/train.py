@@ -41,7 +41,7 @@ def reach(problem: Problem, method: Method, rule: StepSize, target: float, round
 
     def watch(row: dict[str, float]) -> None:
         if row["f"] <= target:
-            raise Reached(int(row["round"]), int(row["uplink_bits"]))
+            raise Reached(int(row["round"]), int(row["payload_bits"]))
 
     try:
         ef.solve(problem, method, rule, rounds=rounds, watch=watch)

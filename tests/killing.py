@@ -12,6 +12,7 @@ import argparse
 import logging
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +23,7 @@ import numpy as np
 
 import errorfeedback as ef
 
-ENGINES = {"local": lambda: ef.Local(2), "threads": lambda: ef.Threads(2)}
+ENGINES = {"mpi": ef.MPI, "local": lambda: ef.Local(2), "threads": lambda: ef.Threads(2)}
 LENGTHS = {"rounds": 3000, "every": 50}
 CHECKPOINT_EVERY = 3
 """So often that most kills fall into the writing of a file."""
@@ -76,18 +77,43 @@ def same(a, b):
     return np.array_equal(a.x, b.x) and all(np.array_equal(a.history[c], b.history[c], equal_nan=True) for c in columns)
 
 
-def kill_many(engine, kills, rng, start=Forked, longest=0.15):
+class Mpiexec:
+    """A job of two ranks, of which one is killed."""
+
+    def __init__(self, engine, folder):
+        beside = Path(sys.executable).with_name("mpiexec")
+        command = [str(beside) if beside.exists() else "mpiexec", "-n", "2", sys.executable, __file__]
+        self.job = subprocess.Popen(
+            [*command, "--engine", engine, "--child", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def killed_after(self, seconds):
+        """False where the job was done before."""
+        ranks = [int(line.split()[1]) for line in (self.job.stdout.readline() for _ in range(2)) if line.startswith("rank")]
+        try:
+            self.job.wait(20 * seconds)
+        except subprocess.TimeoutExpired:
+            os.kill(ranks[int(1e6 * seconds) % 2], signal.SIGKILL)
+            self.job.wait(30)
+        self.job.stdout.close()
+        return self.job.returncode != 0
+
+
+STARTS = {"local": Forked, "threads": Forked, "mpi": Mpiexec}
+
+
+def kill_many(engine, kills, rng, longest=0.15):
     """How many kills fell into a run, how many left a half-written file, how many runs ended, and how many differ then."""
     counts = {"kills": 0, "half written": 0, "finished": 0, "lost": 0}
     whole = solve(ef.Local())
     solve(ENGINES["threads"](), None)  # compiles what a child would
     while counts["kills"] < kills:
         folder = tempfile.mkdtemp(prefix="killing-")
-        while counts["kills"] < kills and start(engine, folder).killed_after(rng.uniform(0, longest)):
+        while counts["kills"] < kills and STARTS[engine](engine, folder).killed_after(rng.uniform(0, longest)):
             counts["kills"] += 1
             counts["half written"] += bool(list(Path(folder).glob("*.tmp")))
         if not (Path(folder) / "run.ef").exists():
-            go_on(engine, folder)
+            solve(ef.Local(), folder)
         counts["finished"] += 1
         counts["lost"] += not same(whole, ef.resume(folder))
         rmtree(folder)
@@ -99,7 +125,12 @@ def main():
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--engine", choices=ENGINES, default="local")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--child", metavar="FOLDER")
     given = parser.parse_args()
+    if given.child:
+        os.write(1, f"rank {os.getpid()}\n".encode())
+        go_on(given.engine, given.child)
+        return
     begin = time.time()
     counts = kill_many(given.engine, given.kills, np.random.default_rng(given.seed))
     print(given.engine, counts, f"{time.time() - begin:.0f} s")

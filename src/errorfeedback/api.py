@@ -13,6 +13,7 @@ from errorfeedback.compressors.participating import Participating as Participati
 from errorfeedback.compressors.perm_k import PermK as PermK
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dcgd import DCGD as DCGD

@@ -64,6 +64,10 @@ class Ask:
         """Bits up per client and round, where a value of the run has that many."""
         return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss
 
+    def widths(self, value_bits: int) -> tuple[int, ...]:
+        """Bits of each number, in the order in which they are told: b_i, f_i, G_i, the sketch."""
+        return (self.slope,) * bool(self.slope) + (LOSS_BITS,) * self.loss + (value_bits,) * (self.G + self.sketch)
+
 
 NOTHING = Ask()
 

@@ -139,12 +139,19 @@ def test_bits_are_values_and_indices_that_the_other_side_cannot_know():
     u, sizes = vector(support), support.sizes
     top = ef.TopK(2).on(support)(u, Round(0, 0))
     sent = np.minimum(2, sizes)
-    assert top.bits == sum(k * (64 + (int(np.ceil(np.log2(s))) if k < s else 0)) for k, s in zip(sent, sizes, strict=True))
+    index = [k * int(np.ceil(np.log2(s))) if k < s else 0 for k, s in zip(sent, sizes, strict=True)]
+    head = 24 + 8  # of every client that sends something: version and check, count
+    padding = sum(-bits % 8 for bits in index)
+    payload = 64 * sent.sum() + sum(index)
+    assert top.cost() == (6 * head + padding + payload, payload)
     assert top.authors_bits == 32 * sent.sum()
-    assert ef.RandK(2).on(support)(u, Round(0, 0)).bits == 64 * sent.sum()  # the server repeats the draw
-    assert ef.PermK().on(support)(u, Round(0, 0)).bits == 64 * support.d
+    rand = ef.RandK(2).on(support)(u, Round(0, 0))
+    assert rand.cost() == (6 * head + 64 * sent.sum(), 64 * sent.sum())  # the server repeats the draw
+    perm = ef.PermK().on(support)(u, Round(0, 0))
+    senders = len(np.unique(np.searchsorted(support.indptr, perm.positions, side="right")))
+    assert perm.cost() == (senders * head + 64 * support.d, 64 * support.d)
     whole = ef.Identity().on(support)(u, Round(0, 0))
-    assert whole.bits == 64 * support.size
+    assert whole.cost() == (6 * head + 64 * support.size, 64 * support.size)
     assert whole.authors_bits == 32 * support.n * support.d
 
 

@@ -46,14 +46,19 @@ def test_without_common_features_it_is_topk() -> None:
     assert np.array_equal(plain.alpha(problem.support), split.alpha(problem.support))
     a, b = plain.on(problem.support)(u, Round(0, 0)), split.on(problem.support)(u, Round(0, 0))
     assert np.array_equal(a.lifted(), b.lifted())
-    assert a.bits == b.bits
+    assert a.cost() == b.cost()
 
 
 def test_bits_values_of_S0_need_no_index() -> None:
     support = full_support(3, 10)
-    assert ef.ExactOnCommon((4,), 1).bits(support).tolist() == [64 + 64 + 4] * 3  # 9 left: 4 bits per index
-    assert ef.ExactOnCommon((4, 5), 8).bits(support).tolist() == [10 * 64] * 3  # all is sent: no index
-    assert ef.ExactOnCommon(range(10), 1).bits(support).tolist() == [10 * 64] * 3
+    head = 24 + 8  # version and check, count
+    for compressor, payload, padding in (
+        (ef.ExactOnCommon((4,), 1), 64 + 64 + 4, 4),  # 9 left: 4 bits per index
+        (ef.ExactOnCommon((4, 5), 8), 10 * 64, 0),  # all is sent: no index
+        (ef.ExactOnCommon(range(10), 1), 10 * 64, 0),
+    ):
+        assert compressor.bits(support).tolist() == [head + payload + padding] * 3
+        assert compressor.frames(support).cost(0, 64) == (3 * (head + payload + padding), 3 * payload)
 
 
 def test_a_client_with_common_features_only_has_alpha_1() -> None:

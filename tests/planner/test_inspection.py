@@ -98,7 +98,7 @@ def test_it_says_so_when_error_feedback_helps() -> None:
 def test_time_is_latency_and_bits(seen: Inspection, problem: Problem) -> None:
     gd = next(p for p in seen.plans if p.method == "DGD")
     size = 64 * problem.support.r
-    assert gd.seconds == pytest.approx(gd.rounds * (2 * 0.05 + size / 1e6 + size / 1e7))
+    assert gd.seconds == pytest.approx(gd.rounds * (2 * 0.05 + (24 + 8 + size) / 1e6 + size / 1e7))
 
 
 def test_json_is_json_and_complete(seen: Inspection) -> None:

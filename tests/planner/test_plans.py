@@ -15,6 +15,8 @@ from errorfeedback.planner.plans import plans
 from errorfeedback.problems.base import Problem
 from errorfeedback.stepsizes.best import rules
 
+HEAD = 24 + 8
+"""Bits of a frame before its values: version and check, count."""
 METHODS = {"zero": ef.EF21(ef.TopK(1)), "gradient": ef.EF21(ef.TopK(1), "gradient")}
 
 
@@ -41,7 +43,7 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     theory = ef.analyse(problem, ef.TopK(1))
     gd = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), goal)
     assert gd.rounds == ceil(2 * problem.value(np.zeros(24)) * theory.L / goal.epsilon)
-    assert gd.bits == gd.rounds * 64 * theory.sizes.mean()
+    assert gd.bits == gd.rounds * (HEAD + 64 * theory.sizes.mean())
     assert gd.memory_bytes == 0
     published = plan(theory, Option("EF21", METHODS["zero"]), ef.RareFeatures(), goal)
     G = float(np.mean(problem.support.norms2(problem.gradients(np.zeros(24)))))
@@ -51,7 +53,7 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     assert theory.bound(T - 1, problem.value(np.zeros(24)), G, published.gamma) > goal.epsilon
     assert published.bits == T * ef.TopK(1).bits(problem.support).mean()
     upload = plan(theory, Option("EF21", METHODS["gradient"]), ef.RareFeatures(), goal)
-    assert upload.bits == 64 * theory.sizes.mean() + upload.rounds * ef.TopK(1).bits(problem.support).mean()
+    assert upload.bits == HEAD + 64 * theory.sizes.mean() + upload.rounds * ef.TopK(1).bits(problem.support).mean()
     assert upload.memory_bytes == 8 * theory.r
 
 
@@ -61,7 +63,7 @@ def test_bits_of_a_plan_are_those_of_a_run(problem: Problem) -> None:
     promised = plan(theory, Option("EF21", ef.EF21(ef.TopK(2), "gradient")), ef.Best(), goal)
     result = ef.solve(problem, ef.EF21(ef.TopK(2), "gradient"), ef.Best(), rounds=50)
     assert result.history["uplink_bits"][-1] / problem.n == pytest.approx(
-        64 * theory.sizes.mean() + 50 * promised.bits_per_round
+        HEAD + 64 * theory.sizes.mean() + 50 * promised.bits_per_round
     )
 
 
@@ -70,7 +72,7 @@ def test_marina_promises_mean_bits(problem: Problem) -> None:
     method = ef.MARINA(ef.RandK(2))
     promised = plan(ef.analyse(problem, ef.RandK(2)), Option("MARINA", method), ef.MarinaAB(), goal)
     runs = [ef.solve(problem, method, ef.MarinaAB(), rounds=400, seed=s, every=400) for s in range(5)]
-    sent = np.mean([run.history["uplink_bits"][-1] for run in runs]) / problem.n - 64 * problem.support.sizes.mean()
+    sent = np.mean([run.history["uplink_bits"][-1] for run in runs]) / problem.n - HEAD - 64 * problem.support.sizes.mean()
     assert sent / 400 == pytest.approx(promised.bits_per_round, rel=0.1)
     assert promised.in_expectation
 

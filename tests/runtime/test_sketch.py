@@ -48,9 +48,9 @@ def test_the_sum_of_sketches_is_the_sketch_of_the_sum(problem: Problem) -> None:
 
 def test_what_crosses_the_wire_is_counted(problem: Problem) -> None:
     method = ef.EF21(ef.TopK(1))
-    plain = ef.solve(problem, method, ef.Constant(1e-3), rounds=10).history["uplink_bits"]
-    exact = ef.solve(problem, method, ef.Adaptive(), rounds=10).history["uplink_bits"]
-    sketch = ef.solve(problem, method, ef.Adaptive(sketch=5), rounds=10).history["uplink_bits"]
+    plain = ef.solve(problem, method, ef.Constant(1e-3), rounds=10).history["payload_bits"]
+    exact = ef.solve(problem, method, ef.Adaptive(), rounds=10).history["payload_bits"]
+    sketch = ef.solve(problem, method, ef.Adaptive(sketch=5), rounds=10).history["payload_bits"]
     rounds = np.arange(1, 12)
     assert (exact - plain).tolist() == (64 * problem.n * rounds).tolist()
     assert (sketch - plain).tolist() == (64 * 6 * problem.n * rounds).tolist()

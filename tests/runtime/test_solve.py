@@ -78,16 +78,22 @@ def test_every_bit_is_counted(problem):
     down, full = 64 * s.size, 64 * s.size
     index = [int(np.ceil(np.log2(size))) for size in s.sizes]
     top1 = sum(64 + bits if size > 1 else 64 for bits, size in zip(index, s.sizes, strict=True))
+    head = 5 * (24 + 8)  # version and check, count
+    padding = sum(-bits % 8 for bits, size in zip(index, s.sizes, strict=True) if size > 1)
     h = run(problem, rounds=3).history
-    assert h["uplink_bits"].tolist() == [0, top1, 2 * top1, 3 * top1]
+    assert h["payload_bits"].tolist() == [0, top1, 2 * top1, 3 * top1]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [t * (head + padding) for t in range(4)]
     assert h["downlink_bits"].tolist() == [0, down, 2 * down, 3 * down]
     h = run(problem, ef.EF21(ef.TopK(1), start="gradient"), rounds=2).history
-    assert h["uplink_bits"].tolist() == [full, full + top1, full + 2 * top1]
+    assert h["payload_bits"].tolist() == [full, full + top1, full + 2 * top1]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [head, 2 * head + padding, 3 * head + 2 * padding]
     assert h["downlink_bits"].tolist() == [down, 2 * down, 3 * down]
     h = run(problem, ef.DGD(), ef.InverseL(), rounds=2).history
-    assert h["uplink_bits"].tolist() == [full, 2 * full, 3 * full]
+    assert h["payload_bits"].tolist() == [full, 2 * full, 3 * full]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [head, 2 * head, 3 * head]
     h = run(problem, rule=ef.Adaptive(), rounds=2).history  # one telemetry number per client and round
-    assert h["uplink_bits"].tolist() == [5 * 64, top1 + 2 * 5 * 64, 2 * top1 + 3 * 5 * 64]
+    assert h["payload_bits"].tolist() == [5 * 64, top1 + 2 * 5 * 64, 2 * top1 + 3 * 5 * 64]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [head, 2 * head + padding, 3 * head + 2 * padding]
 
 
 def test_bits_as_the_authors_count():
@@ -96,7 +102,7 @@ def test_bits_as_the_authors_count():
     assert run(problem, rounds=2).history["authors_bits"].tolist() == [0, 5 * 32, 10 * 32]
     authors = run(problem, ef.EF21(ef.TopK(1), start="authors"), rounds=2).history
     assert authors["authors_bits"].tolist() == [0, 5 * 32, 10 * 32]
-    assert authors["uplink_bits"][0] == 64 * problem.support.size
+    assert authors["payload_bits"][0] == 64 * problem.support.size
     assert run(problem, ef.DGD(), ef.InverseL(), rounds=2).history["authors_bits"].tolist() == [0, 5 * 12 * 32, 10 * 12 * 32]
 
 

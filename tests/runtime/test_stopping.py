@@ -40,7 +40,7 @@ def test_gradient_mapping(problem):
 def test_budget_of_bytes(problem, rule):
     result = run(problem, Budget(bytes=500), rule=rule)
     per_round = result.history["uplink_bits"][-2:] / problem.n / 8
-    closing = 16 if isinstance(rule, ef.Automatic) else 0  # the loss at the end and at the best point
+    closing = 2 * 12 if isinstance(rule, ef.Automatic) else 0  # the loss at the end and at the best point
     assert "500 bytes" in result.stopped
     assert per_round[0] < 500 <= per_round[1]
     assert per_round[1] <= 500 + 30 + closing

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from errorfeedback.compressors.frames import Frames, frame_bits
 from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, Model, PerClient, Round
 from errorfeedback.sparsity.support import Support, add_at, add_through
 
@@ -29,17 +31,14 @@ class Message:
     positions: Integers | None
     """None: every position, so no index crosses the wire."""
     values: Floats
-    index_bits: int = 0
-    """What the indices cost, all clients of the shard together."""
-    absent: int = 0
-    """Entries of x that nobody had to send down, because their clients did not answer."""
+    frames: Frames
+    """How the values are put on the wire."""
     told: Floats | None = None
     """(n, ask.numbers): what else the rule asked the clients for."""
 
-    @property
-    def bits(self) -> int:
-        """Values (in their own precision) and indices."""
-        return 8 * self.values.nbytes + self.index_bits
+    def cost(self, told: int = 0) -> tuple[int, int]:
+        """Bits on the wire, and of their payload, where every client tells that many bits beside its values."""
+        return self.frames.cost(told, 8 * self.values.itemsize)
 
     @property
     def authors_bits(self) -> int:
@@ -75,24 +74,48 @@ class Message:
         return self.add_to(np.zeros(self.support.size, dtype=self.values.dtype))
 
 
-def everything(u: Lifted, support: Support) -> Message:
-    """The uncompressed message: a client sends its |J_i| values; no index is needed."""
-    return Message(support, None, u.copy())
+NOWHERE = np.empty(0, dtype=np.int64)
 
 
-def nothing(support: Support) -> Message:
-    """The empty message."""
-    return Message(support, np.empty(0, dtype=np.intp), np.empty(0))
+@dataclass(frozen=True, eq=False)
+class Agreed:
+    """What both sides know of a message before it is sent."""
+
+    frames: Frames
+    positions: Integers | None = field(default_factory=lambda: NOWHERE)
+    """Positions that are sent for sure, so that no index has to say so; None: every position."""
 
 
 class Operator(ABC):
-    """A compressor bound to the support of a shard, with its buffers."""
+    """A compressor bound to the support of a shard, with its buffers. `frames`: what a message takes, where it is fixed."""
 
-    def __init__(self, support: Support) -> None:
-        self.support = support
+    def __init__(self, support: Support, frames: Frames) -> None:
+        self.support, self.frames = support, frames
 
     @abstractmethod
     def __call__(self, u: Lifted, ctx: Round) -> Message: ...
+
+    def agreed(self, ctx: Round) -> Agreed:
+        """What the server knows of the message of this round."""
+        return Agreed(self.frames)
+
+    @cached_property
+    def whole(self) -> Frames:
+        """What the uncompressed message takes."""
+        return Frames(self.support.sizes, np.zeros(self.support.n, dtype=np.int64))
+
+    @cached_property
+    def empty(self) -> Frames:
+        """What the empty message takes."""
+        return Frames(*np.zeros((2, self.support.n), dtype=np.int64))
+
+    def everything(self, u: Lifted) -> Message:
+        """The uncompressed message: a client sends its |J_i| values; no index is needed."""
+        return Message(self.support, None, u.copy(), self.whole)
+
+    def nothing(self, u: Lifted) -> Message:
+        """The empty message."""
+        return Message(self.support, NOWHERE, u[:0], self.empty)
 
 
 @dataclass(frozen=True)
@@ -115,8 +138,12 @@ class Compressor(ABC):
         return np.zeros(support.n)
 
     def bits(self, support: Support) -> PerClient:
-        """What a message of float64 values costs each client in a round (on average, where it varies)."""
-        return VALUE_BITS * self.entries(support) + self.index_bits(support)
+        """What the frame of a message of float64 values takes, for each client in a round (on average, where it varies)."""
+        return frame_bits(self.entries(support), self.index_bits(support), VALUE_BITS)
+
+    def frames(self, support: Support) -> Frames:
+        """The same of the shard's clients, for operators that send as much in every round."""
+        return Frames(self.entries(support).astype(np.int64), self.index_bits(support).astype(np.int64))
 
     @classmethod
     @abstractmethod

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import Contractive, Message, Operator, bits_per_index, check_k
+from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator, bits_per_index, check_k
+from errorfeedback.compressors.frames import Frames
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
@@ -88,7 +89,7 @@ class ExactOnCommon(Contractive):
         return (levels * index).astype(np.float64)
 
     def on(self, support: Support) -> Operator:
-        return _Split(support, self.exact(support), self.levels(support), int(self.index_bits(support).sum()))
+        return _Split(support, self.exact(support), self.levels(support), self.frames(support))
 
     @classmethod
     def examples(cls) -> Sequence[ExactOnCommon]:
@@ -98,12 +99,11 @@ class ExactOnCommon(Contractive):
 class _Split(Operator):
     """S0 as it is, and TopK on the segments that are left when S0 is cut out of them."""
 
-    def __init__(self, support: Support, exact: NDArray[np.bool_], levels: Integers, index_bits: int) -> None:
-        super().__init__(support)
+    def __init__(self, support: Support, exact: NDArray[np.bool_], levels: Integers, frames: Frames) -> None:
+        super().__init__(support, frames)
         common = exact[support.indices]
         self.common = np.flatnonzero(common)
         self.rest = np.flatnonzero(~common)
-        self.index_bits = index_bits
         sizes = np.add.reduceat(~common, support.indptr[:-1], dtype=np.int64)
         owners = sizes > 0
         self.top: Operator | None = None
@@ -117,4 +117,7 @@ class _Split(Operator):
         if self.top is not None:
             chosen = self.top(u[self.rest], ctx).positions
             positions = np.sort(np.concatenate([positions, self.rest[chosen]]))
-        return Message(self.support, positions, u[positions], self.index_bits)
+        return Message(self.support, positions, u[positions], self.frames)
+
+    def agreed(self, ctx: Round) -> Agreed:
+        return Agreed(self.frames, self.common)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from errorfeedback.compressors.base import Contractive, Message, Operator, Unbiased, everything
+from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator, Unbiased
 from errorfeedback.core import Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 
@@ -30,7 +30,7 @@ class Identity(Contractive, Unbiased):
         return support.sizes.astype(np.float64)
 
     def on(self, support: Support) -> Operator:
-        return _Everything(support)
+        return _Everything(support, self.frames(support))
 
     @classmethod
     def examples(cls) -> Sequence[Identity]:
@@ -39,4 +39,7 @@ class Identity(Contractive, Unbiased):
 
 class _Everything(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        return everything(u, self.support)
+        return self.everything(u)
+
+    def agreed(self, ctx: Round) -> Agreed:
+        return Agreed(self.whole, None)

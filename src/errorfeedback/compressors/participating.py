@@ -10,16 +10,17 @@ needs no x.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import Contractive, Message, Operator
+from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator
+from errorfeedback.compressors.frames import Frames
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import Floats, Lifted, PerClient, Round
+from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.keyed import uniform
 from errorfeedback.sparsity.support import Support
 
@@ -67,10 +68,11 @@ class Participating(Contractive):
     def index_bits(self, support: Support) -> PerClient:
         return self.probabilities(support) * self.compressor.index_bits(support)
 
+    def bits(self, support: Support) -> PerClient:
+        return self.probabilities(support) * self.compressor.bits(support)
+
     def on(self, support: Support) -> Operator:
-        return _Answers(
-            support, self.compressor.on(support), self.probabilities(support), self.compressor.index_bits(support)
-        )
+        return _Answers(self.compressor.on(support), self.probabilities(support))
 
     @classmethod
     def examples(cls) -> Sequence[Participating]:
@@ -78,24 +80,32 @@ class Participating(Contractive):
 
 
 class _Answers(Operator):
-    def __init__(self, support: Support, inner: Operator, p: PerClient, index_bits: PerClient) -> None:
-        super().__init__(support)
-        self.inner, self.p, self.index_bits = inner, np.ascontiguousarray(p), index_bits
-        self.answers = np.empty(support.n, dtype=bool)
+    def __init__(self, inner: Operator, p: PerClient) -> None:
+        super().__init__(inner.support, inner.frames)
+        self.inner, self.p = inner, np.ascontiguousarray(p)
+        self.answers = np.empty(len(p), dtype=bool)
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        support = self.support
-        _toss(ctx.seed, ctx.t, support.first, self.p, self.answers)
         message = self.inner(u, ctx)
-        positions = np.arange(support.size) if message.positions is None else message.positions
-        kept = self.answers[np.searchsorted(support.indptr, positions, side="right") - 1]
-        return Message(
-            support,
-            positions[kept],
-            message.values[kept],
-            int(self.index_bits[self.answers].sum()),
-            absent=int(support.sizes[~self.answers].sum()),
-        )
+        frames = self._toss(message.frames, ctx)
+        positions = np.arange(self.support.size) if message.positions is None else message.positions
+        kept = self._kept(positions)
+        return Message(self.support, positions[kept], message.values[kept], frames)
+
+    def agreed(self, ctx: Round) -> Agreed:
+        inner = self.inner.agreed(ctx)
+        frames = self._toss(inner.frames, ctx)
+        positions = np.arange(self.support.size) if inner.positions is None else inner.positions
+        return Agreed(frames, positions[self._kept(positions)])
+
+    def _toss(self, whole: Frames, ctx: Round) -> Frames:
+        """Who answers, and what is left of the frames of all."""
+        _toss(ctx.seed, ctx.t, self.support.first, self.p, self.answers)
+        absent = int(self.support.sizes[~self.answers].sum())
+        return replace(whole, counts=whole.counts * self.answers, index_bits=whole.index_bits * self.answers, absent=absent)
+
+    def _kept(self, positions: Integers) -> NDArray[np.bool_]:
+        return self.answers[np.searchsorted(self.support.indptr, positions, side="right") - 1]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from errorfeedback.compressors.base import Message, Operator, Unbiased
+from errorfeedback.compressors.base import Agreed, Message, Operator, Unbiased
+from errorfeedback.compressors.frames import HEAD_BITS, Frames, count_bits
 from errorfeedback.core import Floats, Lifted, PerClient, Round
 from errorfeedback.keyed import COIN, uniform, uniforms
 from errorfeedback.sparsity.support import Support
@@ -67,7 +68,18 @@ class PermK(Unbiased):
         return np.ones(support.n) if _one_feature_each(support) else support.sums(1.0 / support.counts[support.indices])
 
     def on(self, support: Support) -> Operator:
-        return _FeaturePerClient(support) if _one_feature_each(support) else _OwnerPerFeature(support)
+        kind = _FeaturePerClient if _one_feature_each(support) else _OwnerPerFeature
+        return kind(support, self.frames(support))
+
+    def bits(self, support: Support) -> PerClient:
+        """A client to which no feature falls sends nothing: with probability prod_j (1 - 1/|I_j|), were the draws
+        independent; dense clients always have one."""
+        whole = super().bits(support)
+        if support.dense:
+            return whole
+        with np.errstate(divide="ignore"):
+            idle = np.exp(support.sums(np.log1p(-1.0 / support.counts[support.indices])))
+        return whole - idle * (HEAD_BITS + count_bits(self.entries(support)))
 
     @classmethod
     def examples(cls) -> Sequence[PermK]:
@@ -89,17 +101,25 @@ def _places(total: int, ctx: Round) -> Floats:
 
 class _OwnerPerFeature(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
+        support, agreed = self.support, self.agreed(ctx)
+        scale = support.counts[support.indices[agreed.positions]].astype(u.dtype)
+        return Message(support, agreed.positions, u[agreed.positions] * scale, agreed.frames)
+
+    def agreed(self, ctx: Round) -> Agreed:
         support = self.support
         chosen = np.minimum(np.floor(support.counts * _places(support.d, ctx)), support.counts - 1)
         positions = np.flatnonzero(chosen[support.indices] == support.ranks)
-        scale = support.counts[support.indices[positions]].astype(u.dtype)
-        return Message(support, positions, u[positions] * scale)
+        counts = np.diff(np.searchsorted(positions, support.indptr))
+        return Agreed(Frames(counts, np.zeros_like(counts)), positions)
 
 
 class _FeaturePerClient(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
+        positions = self.agreed(ctx).positions
+        return Message(self.support, positions, u[positions] * u.dtype.type(self.support.d), self.frames)
+
+    def agreed(self, ctx: Round) -> Agreed:
         support, d = self.support, self.support.d
         mine = _places(support.n_total, ctx)[support.first : support.first + support.n]
         feature = np.minimum(np.floor(d * mine), d - 1).astype(np.int64)
-        positions = support.indptr[:-1] + feature
-        return Message(support, positions, u[positions] * u.dtype.type(d))
+        return Agreed(self.frames, support.indptr[:-1] + feature)

@@ -12,7 +12,8 @@ from typing import ClassVar
 import numba
 import numpy as np
 
-from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, Unbiased
+from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator, Sparsifier, Unbiased
+from errorfeedback.compressors.frames import Frames
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.keyed import GOLDEN, stream, unit
 from errorfeedback.sparsity.support import Support
@@ -40,7 +41,7 @@ class RandK(Sparsifier, Unbiased):
 
     def on(self, support: Support) -> Operator:
         levels = self.levels(support)
-        return _Choice(support, levels, support.sizes / levels)
+        return _Choice(support, levels, support.sizes / levels, self.frames(support))
 
     @classmethod
     def examples(cls) -> Sequence[RandK]:
@@ -62,7 +63,7 @@ class ContractiveRandK(Sparsifier, Contractive):
         return self.share(support)
 
     def on(self, support: Support) -> Operator:
-        return _Choice(support, self.levels(support), np.ones(support.n))
+        return _Choice(support, self.levels(support), np.ones(support.n), self.frames(support))
 
     @classmethod
     def examples(cls) -> Sequence[ContractiveRandK]:
@@ -70,15 +71,23 @@ class ContractiveRandK(Sparsifier, Contractive):
 
 
 class _Choice(Operator):
-    def __init__(self, support: Support, levels: Integers, scale: Floats) -> None:
-        super().__init__(support)
+    def __init__(self, support: Support, levels: Integers, scale: Floats, frames: Frames) -> None:
+        super().__init__(support, frames)
         self.ends = np.concatenate([[0], np.cumsum(levels)])
         self.positions = np.empty(self.ends[-1], dtype=np.int64)
         self.scale = np.repeat(scale, levels)
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
+        self._draw(ctx)
+        values = (u[self.positions] * self.scale).astype(u.dtype, copy=False)
+        return Message(self.support, self.positions, values, self.frames)
+
+    def agreed(self, ctx: Round) -> Agreed:
+        self._draw(ctx)
+        return Agreed(self.frames, self.positions)
+
+    def _draw(self, ctx: Round) -> None:
         _choose(ctx.seed, ctx.t, self.support.first, self.support.indptr, self.ends, self.positions)
-        return Message(self.support, self.positions, (u[self.positions] * self.scale).astype(u.dtype, copy=False))
 
 
 @numba.njit(cache=True)

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, bits_per_index
+from errorfeedback.compressors.frames import Frames
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 
@@ -34,7 +35,7 @@ class TopK(Sparsifier, Contractive):
         return (levels * indexed * bits_per_index(support.sizes)).astype(np.float64)
 
     def on(self, support: Support) -> Operator:
-        return _Selection(support, self.levels(support), int(self.index_bits(support).sum()))
+        return _Selection(support, self.levels(support), self.frames(support))
 
     @classmethod
     def examples(cls) -> Sequence[TopK]:
@@ -42,18 +43,17 @@ class TopK(Sparsifier, Contractive):
 
 
 class _Selection(Operator):
-    def __init__(self, support: Support, levels: Integers, index_bits: int) -> None:
-        super().__init__(support)
+    def __init__(self, support: Support, levels: Integers, frames: Frames) -> None:
+        super().__init__(support, frames)
         self.ends = np.concatenate([[0], np.cumsum(levels)])
         self.positions, self.values = np.zeros(self.ends[-1], dtype=np.int64), np.empty(self.ends[-1])
         self.select = _largest if np.all(levels == 1) else _select
-        self.index_bits = index_bits
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         if self.values.dtype != u.dtype:
             self.values = np.empty(len(self.values), dtype=u.dtype)
         self.select(u, self.support.indptr, self.ends, self.positions, self.values)
-        return Message(self.support, self.positions, self.values, self.index_bits)
+        return Message(self.support, self.positions, self.values, self.frames)
 
 
 STRIP = 32

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Threads:
     """
 
     count: int = 2
+    leads: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -60,6 +61,9 @@ class ThreadsSession:
         self._parts = parts
         self._mine, *rest = parts
         self._others = [_Helper(part) for part in rest]
+
+    def carry(self, job: Callable[[], T]) -> T:
+        return job()
 
     def start(self, x: Model, ctx: Round) -> list[Message]:
         return list(chain(*self._each(lambda part: part.start(x, ctx))))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from errorfeedback.compressors.base import Compressor, Message, Operator
+from errorfeedback.compressors.base import Agreed, Compressor, Message, Operator
 from errorfeedback.core import Lifted, Model, Round
 from errorfeedback.sparsity.support import Support
 
@@ -43,6 +43,10 @@ class Method(ABC):
     @abstractmethod
     def client(self, state: Any, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
         """A later round on the clients; `state` may be updated in place, `grads` may be overwritten."""
+
+    def agreed(self, compress: Operator, ctx: Round) -> Agreed:
+        """What both sides know of the clients' message of a round before it is sent."""
+        return compress.agreed(ctx)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Any]:
         """Round 0 on the server: direction and memory from the mean of the first upload (`mean` is scratch: copy it)."""

@@ -14,15 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from errorfeedback.compressors.base import Compressor, Contractive, Message, Operator, everything, nothing
+from errorfeedback.compressors.base import Agreed, Compressor, Contractive, Message, Operator
 from errorfeedback.core import Lifted, Model, Round
 from errorfeedback.methods.base import Method
-from errorfeedback.sparsity.support import Support
 
-STARTS: dict[str, Callable[[Lifted, Support], tuple[Message, Lifted]]] = {
-    "zero": lambda grads, support: (nothing(support), np.zeros_like(grads)),
-    "gradient": lambda grads, support: (everything(grads, support), grads.copy()),
-    "authors": lambda grads, support: (everything(grads, support), np.zeros_like(grads)),
+STARTS: dict[str, Callable[[Lifted, Operator], tuple[Message, Lifted]]] = {
+    "zero": lambda grads, compress: (compress.nothing(grads), np.zeros_like(grads)),
+    "gradient": lambda grads, compress: (compress.everything(grads), grads.copy()),
+    "authors": lambda grads, compress: (compress.everything(grads), np.zeros_like(grads)),
 }
 
 
@@ -39,11 +38,16 @@ class EF21(Method):
             raise ValueError(f"start = {self.start!r}; it must be one of {', '.join(STARTS)}")
 
     def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        return STARTS[self.start](grads, compress.support)
+        return STARTS[self.start](grads, compress)
 
     def client(self, g: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
         c = compress(np.subtract(grads, g, out=grads), ctx)
         return c, c.add_to(g)
+
+    def agreed(self, compress: Operator, ctx: Round) -> Agreed:
+        if ctx.t:
+            return compress.agreed(ctx)
+        return Agreed(compress.empty) if self.start == "zero" else Agreed(compress.whole, None)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Model]:
         return (mean, np.zeros_like(mean)) if self.start == "authors" else super().server_init(mean, ctx)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from errorfeedback.compressors.base import Compressor, Message, Operator, Unbiased, everything
+from errorfeedback.compressors.base import Agreed, Compressor, Message, Operator, Unbiased
 from errorfeedback.core import Lifted, Model, Round
 from errorfeedback.keyed import COIN, uniform
 from errorfeedback.methods.base import Method
@@ -39,13 +39,17 @@ class MARINA(Method):
         return bool(uniform(ctx.seed, ctx.t, COIN) < self.p)
 
     def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        return everything(grads, compress.support), grads.copy()
+        return compress.everything(grads), grads.copy()
 
     def client(self, last: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
         synchronises = self.synchronises(ctx)
-        message = everything(grads, compress.support) if synchronises else compress(grads - last, ctx)
+        message = compress.everything(grads) if synchronises else compress(grads - last, ctx)
         last[:] = grads
         return message, last
+
+    def agreed(self, compress: Operator, ctx: Round) -> Agreed:
+        whole = ctx.t == 0 or self.synchronises(ctx)
+        return Agreed(compress.whole, None) if whole else compress.agreed(ctx)
 
     def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
         if self.synchronises(ctx):

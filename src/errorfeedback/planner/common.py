@@ -20,6 +20,7 @@ from scipy import sparse
 
 from errorfeedback.compressors.base import bits_per_index
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
+from errorfeedback.compressors.frames import frame_bits
 from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
@@ -103,9 +104,10 @@ class Search:
             shares = self.owned.T @ (L[:, None] * xi)
             M2 = shares[rare].max(axis=0, initial=0.0) * shares.max(axis=0) / theory.n**2
         index = np.where(sent < rest[:, None], bits_per_index(np.maximum(rest, 1))[:, None], 0)
-        message = VALUE_BITS * (sizes - rest).mean() + (sent * (VALUE_BITS + index)).mean(axis=0)
+        message = frame_bits((sizes - rest)[:, None] + sent, sent * index, VALUE_BITS).mean(axis=0)
         gamma = np.array([largest_root(theory.L, sqrt(m)) for m in M2])
-        bits = VALUE_BITS * sizes.mean() + message * 2 * self.start.gap / (gamma * self.start.epsilon)
+        upload = frame_bits(sizes, np.zeros_like(sizes), VALUE_BITS).mean()
+        bits = upload + message * 2 * self.start.gap / (gamma * self.start.epsilon)
         return np.where(alpha.min(axis=0) < 1, bits, inf).tolist()
 
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.compressors.frames import frame_bits
 from errorfeedback.core import VALUE_BITS, Lifted, PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
@@ -128,7 +129,7 @@ def _error(theory: Theory, method: EF21, proof: Proof, start: Origin) -> float:
 
 def _traffic(theory: Theory, method: Method) -> tuple[float, float, float]:
     """Bits of the first upload and of a round (means over clients), and of a round of the busiest client."""
-    full = VALUE_BITS * theory.sizes
+    full = frame_bits(theory.sizes, np.zeros_like(theory.sizes), VALUE_BITS)
     message = method.compressor.bits(theory.support)
     if isinstance(method, MARINA):
         assert method.p is not None, "bind() fills p in"

@@ -85,6 +85,7 @@ class Folder:
 
     def newest(self, identity: dict[str, str]) -> dict[str, Any] | None:
         """The newest checkpoint that is whole, None where there is none yet; one of another run is refused."""
+        self.sweep()
         for path in self.rounds():
             try:
                 snapshot: dict[str, Any] = read(path)

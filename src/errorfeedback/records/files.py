@@ -54,7 +54,11 @@ def content(value: Any) -> bytes:
 
 def read(path: Path) -> Any:
     """The value in a file; `DamagedError` says what is wrong with it."""
-    found = path.read_bytes()
+    return value_of(path.read_bytes(), str(path))
+
+
+def value_of(found: bytes, path: str) -> Any:
+    """The value in what `content` made; `path` is what an error calls it."""
     head, newline, rest = found.partition(b"\n")
     if not newline or head + newline != HEAD % FORMAT:
         raise DamagedError(f"{path} is not a file of this version: it begins with {found[:20]!r}, not {HEAD % FORMAT!r}")

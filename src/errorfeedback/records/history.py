@@ -20,21 +20,22 @@ COLUMNS = (
     "c_t",
     "lyapunov",
     "uplink_bits",
+    "payload_bits",
     "downlink_bits",
     "authors_bits",
     "seconds",
 )
-WHOLE = frozenset({"round", "uplink_bits", "downlink_bits", "authors_bits"})
+WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits"})
 
 
 class History(dict[str, Floats]):
     """Columns by name; row k describes (x^t, g^t) at t = round[k], before the step with gamma[k] is taken.
 
     round, f, grad_norm2 = ||grad f(x^t)||^2, gamma, G = (1/n) sum ||g_i - grad f_i||^2, c_t = n ||g - grad f||^2 / G,
-    lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what
-    all clients together sent and received so far;
-    authors_bits: the uplink as the paper's plots count it; seconds: without metrics and compilation. Columns that a
-    method has no meaning for, and metrics that were switched off, are NaN.
+    lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what all
+    clients together sent (whole frames, with head and padding) and received so far; payload_bits: the values, indices and
+    telemetry in the frames, which is what theory counts; authors_bits: the uplink as the paper's plots count it; seconds:
+    without metrics and compilation. Columns that a method has no meaning for, and metrics that were switched off, are NaN.
     """
 
     notes: tuple[str, ...]

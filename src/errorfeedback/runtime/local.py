@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,12 +23,19 @@ SHARD_WORK = 2**19
 class Engine(Protocol):
     """Where the shards live. Everything comes back in client order."""
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the server."""
+
     def open(self, problem: Problem, method: Method) -> Session:
         """Place the shards."""
 
 
 class Session(Protocol):
     """Open shards of one run."""
+
+    def carry(self, job: Callable[[], T]) -> T:
+        """Do the server's job where the server is; its result is returned everywhere."""
 
     def start(self, x: Model, ctx: Round) -> list[Message]: ...
 
@@ -57,6 +65,7 @@ class Local:
     """All shards in this process, one after the other; by default as many as keep each within the cache."""
 
     shards: int | None = None
+    leads: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.shards is not None and self.shards < 1:
@@ -74,6 +83,9 @@ class LocalSession:
     """Workers in client order."""
 
     workers: list[Worker]
+
+    def carry(self, job: Callable[[], T]) -> T:
+        return job()
 
     def start(self, x: Model, ctx: Round) -> list[Message]:
         return [worker.start(x, ctx) for worker in self.workers]

@@ -11,7 +11,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.records.checkpoint import Folder, refuse_others
 from errorfeedback.records.files import read
 from errorfeedback.runtime.keeper import Keeper, identity
-from errorfeedback.runtime.local import Engine
+from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
 
 
@@ -33,6 +33,6 @@ def resume(
     problem = read(place.problem) if problem is None else problem
     who = identity(problem, run["options"])
     refuse_others(who, run["identity"], place.run)
-    place.sweep()
-    keeper = Keeper(replace(run["checkpoint"], folder=folder), who, place.newest(who))
+    engine = Local() if engine is None else engine
+    keeper = Keeper(replace(run["checkpoint"], folder=folder), who, place.newest(who)) if engine.leads else None
     return carry_out(problem, **run["options"], engine=engine, watch=watch, keeper=keeper)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.compressors.base import Message
+from errorfeedback.compressors.frames import LOSS_FRAME_BITS
 from errorfeedback.core import NOTHING, VALUE_BITS, Ask, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
@@ -102,7 +103,8 @@ def solve(
         "prox": prox,
         "stop": tuple(stop),
     }
-    keeper = None if checkpoint is None else _begin(problem, options, checkpoint)
+    engine = Local() if engine is None else engine
+    keeper = None if checkpoint is None or not engine.leads else _begin(problem, options, checkpoint)
     return carry_out(problem, **options, engine=engine, watch=watch, keeper=keeper)
 
 
@@ -126,7 +128,7 @@ def carry_out(
     f_star: float,
     prox: ElasticNet | None,
     stop: Sequence[Stop],
-    engine: Engine | None,
+    engine: Engine,
     watch: Callable[[dict[str, float]], None] | None,
     keeper: Keeper | None,
 ) -> Result:
@@ -137,14 +139,16 @@ def carry_out(
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)
     server = _Server(problem, method, stepsize, theory, f_star, prox, stop)
-    session = (Local() if engine is None else engine).open(problem, method)
+    session = engine.open(problem, method)
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
             start = problem.restrict(x0).copy()
-            x, stopped, t = server.run(session, start, rounds, seed, every, metrics, watch, keeper)
+            x, stopped, t, rows = session.carry(
+                lambda: (*server.run(session, start, rounds, seed, every, metrics, watch, keeper), server.rows)
+            )
     finally:
         session.close()
-    history = History(server.rows, stepsize.notes(theory, method))
+    history = History(rows, stepsize.notes(theory, method))
     proof = None if prox is not None else server.proof  # the theorems are about f alone
     certificate = certify(history, method, type(stepsize).__name__, proof, every, problem.dtype)
     return Result(problem.extend(x, x0), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
@@ -180,7 +184,7 @@ class _Server:
         self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
         self.value_bits = 8 * problem.dtype.itemsize
         self.uplink, self.downlink = problem.setup_bits
-        self.authors = 0
+        self.payload, self.authors = self.uplink, 0
         # a client gets its own coordinates of x, and the rule's commands
         self.broadcast_bits = self.value_bits * self.support.size + stepsize.command_bits * self.support.n
         self.rows: list[dict[str, float]] = []
@@ -261,14 +265,14 @@ class _Server:
             "kept": self.kept,
             "stop": [vars(each) for each in self.stop],
             "clients": session.memory(),
-            "bits": (self.uplink, self.downlink, self.authors),
+            "bits": (self.uplink, self.payload, self.downlink, self.authors),
             "rows": {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]},
             "seconds": seconds,
         }
 
     def _recall(self, found: dict[str, Any], session: Session) -> tuple[int, Model, Any, Any]:
         """Go back to a snapshot: the round it is before, x, and the memory of server and rule."""
-        self.uplink, self.downlink, self.authors = found["bits"]
+        self.uplink, self.payload, self.downlink, self.authors = found["bits"]
         self.move, self.kept = found["move"], found["kept"]
         for each, remembered in zip(self.stop, found["stop"], strict=True):
             vars(each).update(remembered)
@@ -300,7 +304,10 @@ class _Server:
         """The better one of x and the point that was kept, by the exact loss at both: two numbers per client."""
         if self.kept is None:
             return x
-        self.uplink += 2 * VALUE_BITS * self.support.n
+        for _ in range(2):
+            self.uplink += LOSS_FRAME_BITS * self.support.n
+            self.payload += VALUE_BITS * self.support.n
+        self.rows[-1] |= {"uplink_bits": self.uplink, "payload_bits": self.payload}
         best = self.kept[0]
         return x if self._objective(session.values(x), x) <= self._objective(session.values(best), best) else best
 
@@ -321,12 +328,15 @@ class _Server:
 
     def _received(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
-        up = 0 if ask is NOTHING else ask.bits(self.value_bits) * self.support.n
-        down, total = self.broadcast_bits, self.total
+        told = 0 if ask is NOTHING else ask.bits(self.value_bits)
+        up, down, total = 0, self.broadcast_bits, self.total
         total.fill(0.0)
         for message in messages:
-            up += message.bits
-            down -= self.value_bits * message.absent
+            bits, payload = message.cost(told)
+            up += bits
+            self.payload += payload
+            if not told:  # a client that has to tell something needs x
+                down -= self.value_bits * message.frames.absent
             self.authors += 0 if first else message.authors_bits
             message.scatter(total)
         self.uplink += up
@@ -337,11 +347,9 @@ class _Server:
 
     def _telemetry(self, ask: Ask, messages: list[Message], session: Session, x: Model, g: Model) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
-        if ask.full_gradient:
-            seen = session.observe(x)
-            assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
-            return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
         told = np.concatenate([message.told for message in messages if message.told is not None])
+        if ask.full_gradient:
+            return Telemetry(told[:, 0], self._error2(session.observe(x), g))
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(
             G_i=told[:, bool(ask.slope) + ask.loss] if ask.G else None,
@@ -361,6 +369,7 @@ class _Server:
             "round": t,
             "gamma": gamma,
             "uplink_bits": self.uplink,
+            "payload_bits": self.payload,
             "downlink_bits": self.downlink,
             "authors_bits": self.authors,
             "seconds": seconds,

@@ -1,0 +1,191 @@
+"""`make mpi`: what a round costs over MPI, ranks x problem size, and what that means for 1,000 nodes. Writes docs/mpi.*.
+
+overhead = time of a round - time of the slowest shard's own work, both the best of many chunks of rounds (the machine may be
+busy with other things). Cost model, fitted to what is measured here:
+    T(P) = compute * nonzeros/P + latency * (ceil(log2 P) + P - 1) + bytes_up * (1/bandwidth + unpack)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from math import ceil, log2
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import errorfeedback as ef
+from errorfeedback.core import Round
+from errorfeedback.engines.mpi import Server
+from errorfeedback.engines.post import broadcast, receive
+from errorfeedback.engines.wire import decode, encode
+
+SIZES = {"n=100, d=500": (100, 500, 12, 25), "n=200, d=1000": (200, 1000, 12, 50), "n=400, d=2000": (400, 2000, 12, 50)}
+CHUNKS, ROUNDS = 200, 5
+NODES = (10, 100, 1000)
+BEGIN = "MEASURED "
+
+
+def best(job: Any, chunks: int = CHUNKS, rounds: int = ROUNDS) -> float:
+    """Seconds per call: the best of many chunks."""
+    times = []
+    for _ in range(chunks):
+        begin = perf_counter()
+        for _ in range(rounds):
+            job()
+        times.append(perf_counter() - begin)
+    return min(times) / rounds
+
+
+def measure(name: str) -> None:
+    """On every rank; rank 0 prints."""
+    n, d, m, c = SIZES[name]
+    problem, method = ef.synthetic(n=n, d=d, m=m, c=c), ef.EF21(ef.TopK(1))
+    engine = ef.MPI()
+    world = engine.world
+    x, ctx = np.zeros(problem.d), Round(1, 0)
+    session = engine.open(problem, method)
+    session.part.start(x, Round(0, 0))
+    own = np.zeros(1)
+    for rank in range(world.size):  # one after the other, so that they do not take each other's core
+        token = np.zeros(1, dtype=np.uint8)
+        if rank == world.rank:
+            own[0] = best(lambda: session.part.round(x, ctx))
+            for other in set(range(world.size)) - {rank}:
+                world.Send(token, other)
+        else:
+            receive(world, rank)
+    slowest = np.zeros(1)
+    from mpi4py.MPI import MAX  # noqa: PLC0415
+
+    world.Allreduce(own, slowest, MAX)
+    latency, bandwidth = link(world)
+    if isinstance(session, Server):
+        whole = session.carry(lambda: best(lambda: session.round(x, ctx)))
+        up = ef.solve(problem, method, ef.Constant(1e-9), rounds=1, every=1).history["uplink_bits"][-1] // 8
+        row = {
+            "problem": name,
+            "ranks": world.size,
+            "nonzeros": int(problem.A.nnz),
+            "round": whole,
+            "shard": float(slowest[0]),
+            "overhead": whole - float(slowest[0]),
+            "bytes_up": int(up),
+            "latency": latency,
+            "unpack": unpacking(problem, method),
+            "bandwidth": bandwidth,
+        }
+        print(BEGIN + json.dumps(row), flush=True)
+    else:
+        session.carry(lambda: None)
+    session.close()
+
+
+def unpacking(problem: Any, method: ef.EF21) -> float:
+    """Seconds per byte of frames on the server."""
+    operator, ctx = method.compressor.on(problem.support), Round(1, 0)
+    agreed, support = operator.agreed(ctx), problem.support
+    frames = encode(operator(problem.gradients(np.ones(problem.d)), ctx), agreed, ctx)
+    return best(lambda: decode(frames, agreed, support, ctx, problem.dtype)) / len(frames)
+
+
+def link(world: Any) -> tuple[float, float]:
+    """Half a round trip of one byte, and bytes per second of a megabyte, between ranks 0 and 1."""
+    if world.size == 1:
+        return 0.0, float("inf")
+    small, large = np.zeros(1, dtype=np.uint8), np.zeros(2**20, dtype=np.uint8)
+
+    def trip(buffer: Any) -> None:
+        broadcast(world, buffer)
+        if world.rank == 1:
+            world.Send(small, 0)
+        elif world.rank == 0:
+            receive(world, 1)
+
+    slow = best(lambda: trip(small)) / 2
+    return slow, 2**20 / (best(lambda: trip(large), 10, 10) - 2 * slow)
+
+
+def predict(rows: list[dict[str, Any]], nodes: int) -> dict[str, float]:
+    """The largest problem on that many nodes, by the cost model."""
+    largest = max((r for r in rows if r["ranks"] == 1), key=lambda r: r["nonzeros"])
+    pairs = [r for r in rows if r["ranks"] > 1]
+    latency, bandwidth = min(r["latency"] for r in pairs), max(r["bandwidth"] for r in pairs)
+    compute = largest["shard"] / largest["nonzeros"]
+    unpack = max(r["unpack"] for r in rows)
+    parts = {
+        "compute": compute * largest["nonzeros"] / nodes,
+        "latency": latency * (ceil(log2(nodes)) + nodes - 1),
+        "bytes": largest["bytes_up"] * (1 / bandwidth + unpack),
+    }
+    return {"nodes": nodes, **parts, "round": sum(parts.values())}
+
+
+def report(rows: list[dict[str, Any]], out: Path) -> None:
+    """The table and the extrapolation."""
+    us = 1e6
+    lines = [
+        "# What a round costs over MPI",
+        "",
+        "Written by `benchmarks/mpi.py`; EF21 with Top1, least squares; times in microseconds, the best of "
+        f"{CHUNKS} chunks of {ROUNDS} rounds. The machine has {os.cpu_count()} cores, and its load was "
+        f"{os.getloadavg()[2]:.1f} in the quarter of an hour before: ranks that wait for a core make all beyond one "
+        "rank slower than it is on a quiet machine, and more ranks than cores always do.",
+        "*shard* is the slowest rank's own work, *overhead* is everything else: broadcast, answers, packing, unpacking.",
+        "",
+        "| problem | ranks | round | shard | overhead | bytes up |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {r['problem']} | {r['ranks']} | {us * r['round']:.0f} | {us * r['shard']:.0f} | "
+            f"{us * r['overhead']:.0f} | {r['bytes_up']} |"
+            for r in rows
+        ),
+        "",
+        "## More nodes",
+        "",
+        "    T(P) = compute * nonzeros/P + latency * (ceil(log2 P) + P - 1) + bytes_up * (1/bandwidth + unpack)",
+        "",
+        "with the constants measured on one machine (shared memory; a network has a larger latency: put it in), for the "
+        "largest problem of the table. The server takes the answers one by one, so its time grows with P.",
+        "",
+        "| nodes | compute | latency | bytes | round |",
+        "|---|---|---|---|---|",
+    ]
+    for nodes in NODES:
+        p = predict(rows, nodes)
+        lines.append(
+            "| " + " | ".join([str(nodes), *(f"{us * p[k]:.0f}" for k in ("compute", "latency", "bytes", "round"))]) + " |"
+        )
+    out.mkdir(exist_ok=True)
+    (out / "mpi.md").write_text("\n".join(lines) + "\n")
+    (out / "mpi.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rank", metavar="PROBLEM", help="measure on the ranks of this job")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    given = parser.parse_args()
+    if given.rank:
+        measure(given.rank)
+        return
+    rows = []
+    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+    for name in SIZES:
+        for ranks in given.ranks:
+            command = [mpiexec, "-n", str(ranks), sys.executable, __file__, "--rank", name]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+            row = next(json.loads(line[len(BEGIN) :]) for line in done.stdout.splitlines() if line.startswith(BEGIN))
+            print({k: v if isinstance(v, (str, int)) else f"{v:.3g}" for k, v in row.items()}, flush=True)
+            rows.append(row)
+    report(rows, given.out)
+
+
+if __name__ == "__main__":
+    main()

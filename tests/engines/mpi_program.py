@@ -1,0 +1,190 @@
+"""Run under mpiexec by test_mpi.py: one job per word of the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+from discovery import METHODS
+from problem_pairs import pair
+
+import errorfeedback as ef
+from errorfeedback.compressors.frames import LOSS_FRAME_BITS
+from errorfeedback.problems.scaling import scaled
+from errorfeedback.runtime.local import LocalSession
+from errorfeedback.runtime.worker import Worker
+
+OPTIONS = {"rounds": 10, "seed": 3, "every": 4}
+
+
+def problems():
+    yield pair("logistic", n=7, d=15, fill=0.2)[0]
+    yield pair(n=7, d=4, fill=1.0, lam=0.5)[0]
+    yield ef.autoencoder(np.random.default_rng(0).standard_normal((21, 4)), clients=7, code=2)
+
+
+def assert_same_bits(a, b, what):
+    assert np.array_equal(a.x, b.x), what
+    assert a.certificate.verdict == b.certificate.verdict, what
+    for column in a.history.keys() - {"seconds"}:
+        assert np.array_equal(a.history[column], b.history[column], equal_nan=True), (what, column)
+
+
+def say(line):
+    """In one piece: all ranks write into one pipe."""
+    os.write(1, f"{line}\n".encode())
+
+
+def conformance():
+    """Every method x compressor, and the rules with telemetry: the same bits as Local, on every rank."""
+    runs = []
+    for problem in problems():
+        runs += [(problem, method, ef.Constant(0.01), {}) for method in METHODS]
+    sparse = next(problems())
+    single = ef.logistic(sparse.A.toarray(), sparse.target, clients=7, dtype=np.float32)
+    for problem in (sparse, single):
+        runs += [(problem, ef.EF21(ef.TopK(1)), rule, {}) for rule in (ef.Adaptive(), ef.Adaptive(sketch=3), ef.Best())]
+    hard = {"prox": ef.ElasticNet(l1=1e-3, l2=1e-3), "rounds": 40}
+    runs += [(scaled(sparse), ef.EF21(ef.TopK(1)), ef.Automatic(guess=guess), hard) for guess in (None, 1e4)]
+    for problem, method, rule, more in runs:
+        x0 = np.random.default_rng(1).standard_normal(problem.width)
+        a, b = (ef.solve(problem, method, rule, x0=x0, engine=e, **OPTIONS | more) for e in (ef.MPI(), ef.Local()))
+        assert_same_bits(a, b, (method, rule))
+    say(f"same bits {len(runs)}")
+
+
+class Counting:
+    """The world, with an account of the bytes that go up and down."""
+
+    def __init__(self, world):
+        self.world, self.up, self.down = world, 0, 0
+        self.rank, self.size = world.rank, world.size
+
+    def __getattr__(self, name):
+        return getattr(self.world, name)
+
+    def Send(self, buffer, *more):
+        self.up += len(buffer)
+        self.world.Send(buffer, *more)
+
+    def Isend(self, buffer, *more):
+        self.down += len(buffer)
+        return self.world.Isend(buffer, *more)
+
+    def Ibcast(self, buffer):
+        self.down += (self.size - 1) * len(buffer) * (self.rank == 0)
+        return self.world.Ibcast(buffer)
+
+    def total(self, number):
+        out = np.zeros(1, dtype=np.int64)
+        self.world.Allreduce(np.array([number]), out)
+        return int(out[0])
+
+
+SETTINGS = {
+    "absent": (ef.EF21(ef.Participating(ef.TopK(2), 0.6)), ef.Constant(0.1)),
+    "sketch": (ef.EF21(ef.TopK(2)), ef.Adaptive(sketch=3)),
+    "automatic": (ef.EF21(ef.TopK(1)), ef.Automatic()),
+}
+
+
+def count():
+    """The bytes that cross MPI_Send, and those that rank 0 need not send to itself, are the history's."""
+    engine = ef.MPI()
+    world = vars(engine)["world"] = Counting(engine.world)
+    problem, (method, rule) = next(problems()), SETTINGS[sys.argv[2]]
+    own = 0
+
+    def counted(job):
+        def inner(self, x, ctx):
+            nonlocal own
+            messages = job(self, x, ctx)
+            own += sum(message.cost(ctx.ask.bits(64))[0] for message in messages) // 8
+            return messages
+
+        return inner
+
+    if world.rank == 0:
+        LocalSession.round, LocalSession.start = counted(LocalSession.round), counted(LocalSession.start)
+        own += sys.argv[2:] == ["automatic"] and 2 * LOSS_FRAME_BITS // 8 * (problem.n // world.size)
+    result = ef.solve(problem, method, rule, rounds=30, every=30, metrics=False, engine=engine)
+    crossed, stayed = world.total(world.up), world.total(own)
+    assert 8 * (crossed + stayed) == result.history["uplink_bits"][-1], (crossed, stayed)
+    assert (crossed > 0) == (world.size > 1)
+    say(f"counted {crossed}")
+
+
+def down():
+    """Where every feature has one owner a rank is sent only what is its own."""
+    engine = ef.MPI()
+    world = vars(engine)["world"] = Counting(engine.world)
+    n, d, c = (int(word) for word in sys.argv[2:])
+    problem = ef.synthetic(n=n, d=d, m=3, c=c)
+    options = {"rounds": 30, "every": 30, "metrics": False}
+    a, b = (ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Constant(0.01), engine=e, **options) for e in (engine, ef.Local()))
+    assert_same_bits(a, b, c)
+    say(f"down {world.total(world.down)} of {31 * 8 * d * (world.size - 1)}")
+
+
+def fail():
+    """Rank 1 raises, or dies, in round 5."""
+    how, rank = sys.argv[2], ef.MPI().world.rank
+    before = Worker.round
+
+    def broken(self, x, ctx):
+        if ctx.t == 5 and rank == 1:
+            if how == "raise":
+                raise FloatingPointError("the disk of this node is gone")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return before(self, x, ctx)
+
+    Worker.round = broken
+    checkpoint = ef.Checkpoint(sys.argv[3], every=2)
+    ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=ef.MPI(), checkpoint=checkpoint)
+
+
+def damage():
+    """A byte of rank 1's answer in round 5 changes on the way."""
+    engine = ef.MPI()
+    world = vars(engine)["world"] = Damaging(engine.world)
+    ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=engine)
+    say(f"not noticed on {world.rank}")
+
+
+class Damaging(Counting):
+    def Send(self, buffer, *more):
+        self.up += 1
+        if self.up == 7:
+            buffer = buffer.copy()
+            buffer[len(buffer) // 2] ^= 4
+        self.world.Send(buffer, *more)
+
+
+def resume():
+    result = ef.resume(sys.argv[2], engine=ef.MPI())
+    whole = ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS)
+    assert_same_bits(result, whole, "resume")
+    say("same bits")
+
+
+def endless():
+    """Until a signal comes."""
+    folder = Path(sys.argv[2])
+    watch = lambda row: print("round", row["round"], flush=True)  # noqa: E731
+    ef.solve(
+        next(problems()),
+        ef.EF21(ef.TopK(1)),
+        ef.Constant(0.01),
+        rounds=10**9,
+        every=100,
+        watch=watch,
+        engine=ef.MPI(),
+        checkpoint=ef.Checkpoint(folder, every=10**8),
+    )
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

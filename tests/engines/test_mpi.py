@@ -1,0 +1,97 @@
+"""Under real mpiexec: the same bits on 1 to 4 ranks, every byte counted, failures that name the rank, exact resumption."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("mpi_program.py")
+BESIDE = Path(sys.executable).with_name("mpiexec")
+MPIEXEC = str(BESIDE) if BESIDE.exists() else shutil.which("mpiexec")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONWARNINGS": "error"}
+TIMEOUT = 300
+
+pytestmark = pytest.mark.skipif(
+    MPIEXEC is None or find_spec("mpi4py") is None, reason="no mpiexec or mpi4py: pip install 'errorfeedback[mpi]'"
+)
+
+
+def mpiexec(ranks, *words):
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, str(PROGRAM), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
+
+
+def told(done, ranks, words):
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith(words)]
+    assert len(lines) == ranks, done.stdout + done.stderr
+    return lines
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_every_method_and_compressor_has_the_same_bits_on_any_number_of_ranks(ranks):
+    line, *_ = told(mpiexec(ranks, "conformance"), ranks, "same bits")
+    assert int(line.split()[-1]) > 80
+
+
+@pytest.mark.parametrize(("ranks", "rule"), [(1, "absent"), (2, "absent"), (2, "sketch"), (3, "automatic")])
+def test_uplink_bits_are_the_bytes_that_crossed_mpi(ranks, rule):
+    told(mpiexec(ranks, "count", rule), ranks, "counted")
+
+
+@pytest.mark.parametrize(("c", "fewer"), [(1, True), (6, False)])
+def test_ranks_are_sent_only_their_own_part_of_x_where_that_is_less(c, fewer):
+    """On three ranks: each feature is on one of them, or on all; beside x go the commands and the result."""
+    line, *_ = told(mpiexec(3, "down", 6, 3000, c), 3, "down")
+    sent, whole = int(line.split()[1]), int(line.split()[3])
+    assert (sent < 0.6 * whole) == fewer
+
+
+def test_an_answer_that_was_damaged_ends_the_job_with_the_reason():
+    done = mpiexec(2, "damage")
+    assert done.returncode != 0
+    assert "WireError: the message of client" in done.stderr
+    assert "not noticed" not in done.stdout
+
+
+def test_a_rank_that_raises_ends_the_job_and_another_number_of_ranks_resumes_it(tmp_path):
+    done = mpiexec(3, "fail", "raise", tmp_path)
+    assert done.returncode != 0
+    assert "rank 1 (clients 2 to 3) failed: FloatingPointError: the disk of this node is gone" in done.stderr
+    assert "died" not in done.stderr
+    assert (tmp_path / "round-000000000004.ef").exists()
+    told(mpiexec(2, "resume", tmp_path), 2, "same bits")
+
+
+def test_a_rank_that_is_killed_ends_the_job_and_another_number_of_ranks_resumes_it(tmp_path):
+    done = mpiexec(2, "fail", "kill", tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count("died") == 1
+    assert "rank 1 (clients 3 to 6) died: it was killed or crashed" in done.stderr
+    assert (tmp_path / "round-000000000004.ef").exists()
+    told(mpiexec(4, "resume", tmp_path), 4, "same bits")
+
+
+@pytest.mark.parametrize(("signalled", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_to_the_server_writes_a_checkpoint(signalled, code, tmp_path):
+    process = subprocess.Popen(
+        [MPIEXEC, "-n", "2", sys.executable, str(PROGRAM), "endless", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    while process.stdout.readline().split() != ["round", "100"]:
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signalled)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert f"errorfeedback resume {tmp_path}" in errors
+    assert list(tmp_path.glob("round-*.ef"))

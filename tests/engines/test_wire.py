@@ -1,0 +1,194 @@
+"""decode(encode(m)) == m for every method x compressor x telemetry; every bit is counted; no bytes crash it; damage is
+refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from discovery import COMPRESSORS, METHODS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problem_pairs import pair
+
+import errorfeedback as ef
+from errorfeedback.compressors.frames import LOSS_FRAME_BITS, Frames
+from errorfeedback.core import NOTHING, Ask, Round
+from errorfeedback.engines.wire import HEAD, VERSION, WireError, decode, decode_losses, encode, encode_losses
+from errorfeedback.runtime.worker import Worker
+from errorfeedback.sparsity.support import full_support
+
+PROBLEM = pair(n=7, d=40, fill=0.3)[0]
+SHARD = PROBLEM.shard(2, 7)
+DOUBLE = np.dtype(np.float64)
+PLAIN = [NOTHING, Ask(slope=16), Ask(slope=32, loss=True), Ask(loss=True)]
+ERRORS = [Ask(G=True), Ask(G=True, sketch=3), Ask(G=True, sketch=2, slope=21, loss=True)]
+
+
+def assert_equal(a, b):
+    assert np.array_equal(a.frames.counts, b.frames.counts)
+    assert a.frames.absent == b.frames.absent
+    assert (a.positions is None) == (b.positions is None)
+    assert a.positions is None or np.array_equal(a.positions, b.positions)
+    assert a.values.dtype == b.values.dtype or not len(a.values)
+    assert a.values.tobytes() == b.values.tobytes()
+    assert (a.told is None) == (b.told is None)
+    assert a.told is None or a.told.tobytes() == b.told.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_what_is_encoded_is_decoded_and_costs_what_the_message_says(method, dtype):
+    whole = ef.least_squares(PROBLEM.A.toarray(), PROBLEM.target, clients=7, dtype=dtype)
+    problem, method = whole.shard(2, 7), method.bind(whole.support)
+    asks = PLAIN + ERRORS * isinstance(method, ef.EF21)
+    for ask in asks:
+        worker = Worker(problem, method, np.empty(problem.support.size, dtype=dtype))
+        other = method.compressor.on(problem.support)
+        told = ask.bits(8 * problem.dtype.itemsize)
+        for t in range(6):
+            x, ctx = np.random.default_rng(t).standard_normal(problem.d).astype(dtype), Round(t, 3, ask)
+            message = worker.round(x, ctx) if t else worker.start(x, ctx)
+            frames = encode(message, method.agreed(worker.compress, ctx), ctx)
+            assert 8 * len(frames) == message.cost(told)[0]
+            assert_equal(message, decode(frames, method.agreed(other, ctx), problem.support, ctx, problem.dtype))
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
+def test_a_compressor_costs_what_it_announces(compressor):
+    """The mean over many rounds is what the planner counts with."""
+    support = PROBLEM.support
+    operator, u = compressor.on(support), np.random.default_rng(0).standard_normal(support.size)
+    bits = [operator(u, Round(t, 0)).cost()[0] for t in range(400)]
+    sure = {"PermK": 0.02, "Participating": 0.06}.get(type(compressor).__name__, 1e-12)
+    assert np.mean(bits) == pytest.approx(compressor.bits(support).sum(), rel=sure)
+
+
+def test_a_frame_byte_by_byte():
+    """Two clients with 5 features each, the second in the fourth place: 3 + 1 + ceil((3 + 16)/8) + 8 bytes."""
+    support = full_support(2, 5)
+    operator, ctx = ef.TopK(1).on(support), Round(7, 1, Ask(slope=16))
+    message = operator(np.array([1.0, 0, 0, 0, 0, 0, 0, 0, -4.0, 0]), ctx)
+    message.told = np.array([[1.0], [-2.0]])
+    frame = encode(message, operator.agreed(ctx), ctx)[15:].tobytes()
+    assert len(frame) == 15
+    assert frame[0] == 16 * VERSION
+    assert frame[HEAD] == 1
+    packed = int.from_bytes(frame[4:7], "little")
+    assert packed & 7 == 3  # the index
+    assert packed >> 3 == 0xC000  # the leading 16 bits of -2.0
+    assert np.frombuffer(frame[7:])[0] == -4.0
+
+
+def test_many_values_have_a_longer_count():
+    support = full_support(1, 20_000)
+    operator, ctx = ef.TopK(16_384).on(support), Round(0, 0)
+    message = operator(np.random.default_rng(0).standard_normal(20_000), ctx)
+    frames = encode(message, operator.agreed(ctx), ctx)
+    assert len(frames) == 3 + 3 + 16_384 * 15 // 8 + 16_384 * 8
+    assert_equal(message, decode(frames, operator.agreed(ctx), support, ctx, DOUBLE))
+    for length in (1, 4, 5, 6, 100):
+        with pytest.raises(WireError, match="ends in the middle"):
+            decode(frames[:length], operator.agreed(ctx), support, ctx, DOUBLE)
+
+
+def test_losses_are_framed_too():
+    losses, ctx = np.array([0.5, np.pi, np.inf]), Round(9, 2)
+    frames = encode_losses(losses, 4, ctx)
+    assert 8 * len(frames) == 3 * LOSS_FRAME_BITS
+    support = full_support(7, 3).shard(4, 7)
+    assert np.array_equal(decode_losses(frames, support, ctx), losses)
+    with pytest.raises(WireError, match="client 4 was refused: its checksum"):
+        decode_losses(frames, support, Round(8, 2))
+
+
+ASKED = Round(4, 3, Ask(slope=16))
+
+
+def frames_of(compressor, ctx=ASKED):
+    operator = compressor.on(SHARD.support)
+    message = operator(np.random.default_rng(0).standard_normal(SHARD.support.size), ctx)
+    message.told = np.arange(5.0)[:, None] if ctx.ask.numbers else None
+    return encode(message, operator.agreed(ctx), ctx)
+
+
+def decoded(frames, compressor, ctx=ASKED):
+    return decode(frames, compressor.on(SHARD.support).agreed(ctx), SHARD.support, ctx, DOUBLE)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(COMPRESSORS), st.data())
+def test_any_bytes_are_decoded_or_refused(compressor, data):
+    """Random bytes, and frames of a real message that were changed in places: never a crash, never a wild position."""
+    right = frames_of(compressor).tobytes()
+    frames = bytearray(data.draw(st.binary(max_size=200)) if data.draw(st.booleans()) else right)
+    for _ in range(data.draw(st.integers(0, 4))):
+        if frames:
+            frames[data.draw(st.integers(0, len(frames) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        message = decoded(np.frombuffer(bytes(frames), dtype=np.uint8), compressor)
+    except WireError:
+        assert bytes(frames) != right
+        return
+    assert bytes(frames) == right or len(frames) == len(right)  # a check of 16 bits lets one in 65,536 pass
+    if message.positions is not None:
+        assert np.all(np.diff(message.positions) > 0)
+        assert np.all((message.positions >= 0) & (message.positions < SHARD.support.size))
+
+
+def test_a_changed_byte_is_refused():
+    """Every change of every byte; a check of 16 bits lets one in 65,536 pass."""
+    frames, passed = frames_of(ef.TopK(2)), 0
+    agreed = ef.TopK(2).on(SHARD.support).agreed(ASKED)
+    for place in range(len(frames)):
+        for change in range(1, 256):
+            changed = frames.copy()
+            changed[place] ^= change
+            try:
+                decode(changed, agreed, SHARD.support, ASKED, DOUBLE)
+                passed += 1
+            except WireError:
+                pass
+    assert passed <= 3 * 255 * len(frames) / 2**16
+
+
+@pytest.mark.parametrize("length", range(1, 29))
+def test_a_message_that_was_cut_is_refused(length):
+    with pytest.raises(WireError, match=r"client [56] was refused: it ends"):
+        decoded(frames_of(ef.TopK(2))[:-length], ef.TopK(2))
+
+
+def test_foreign_messages_are_refused_with_the_reason():
+    frames, top = frames_of(ef.TopK(2)), ef.TopK(2)
+    for ctx in (Round(5, 3, ASKED.ask), Round(4, 2, ASKED.ask)):
+        with pytest.raises(WireError, match="client 2 was refused: its checksum does not fit"):
+            decoded(frames, top, ctx)
+    others = PROBLEM.support.shard(1, 6)
+    with pytest.raises(WireError, match="client 1 was refused"):
+        decode(frames, top.on(others).agreed(ASKED), others, ASKED, DOUBLE)
+    with pytest.raises(WireError, match="more bytes after the last client's frame"):
+        decoded(np.append(frames, np.uint8(0)), top)
+    with pytest.raises(WireError, match="its count is not the number of values"):
+        decoded(frames, ef.TopK(1))
+    with pytest.raises(WireError, match="its values are not in the precision of this run"):
+        decode(frames, top.on(SHARD.support).agreed(ASKED), SHARD.support, ASKED, np.dtype(np.float32))
+    newer = frames.copy()
+    newer[0] += 16
+    with pytest.raises(WireError, match=f"its version is not {VERSION}"):
+        decoded(newer, top)
+
+
+def test_two_clients_cannot_change_places():
+    """Both have the same features and the same message: only the key of the check tells them apart."""
+    support = full_support(2, 5)
+    operator, ctx = ef.TopK(1).on(support), Round(7, 1)
+    frames = encode(operator(np.tile([0.0, 3.0, 0, 0, 0], 2), ctx), operator.agreed(ctx), ctx)
+    swapped = np.concatenate([frames[13:], frames[:13]])
+    assert np.array_equal(frames[3:13], swapped[3:13])
+    with pytest.raises(WireError, match="client 0 was refused: its checksum"):
+        decode(swapped, operator.agreed(ctx), support, ctx, DOUBLE)
+
+
+def test_a_client_without_values_has_a_frame_only_where_it_has_to_tell_something():
+    empty = Frames(np.zeros(5, dtype=np.int64), np.zeros(5, dtype=np.int64))
+    assert empty.cost(0, 64) == (0, 0)
+    assert empty.cost(16, 64) == (5 * 8 * (3 + 1 + 2), 5 * 16)
