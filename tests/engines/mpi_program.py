@@ -39,7 +39,7 @@ def say(line):
 
 
 def conformance():
-    """Every method x compressor, and the rules with telemetry: the same bits as Local, on every rank."""
+    """Every method x compressor, and the rules with telemetry: the same bits as Local, on the server and on the last rank."""
     runs = []
     for problem in problems():
         runs += [(problem, method, ef.Constant(0.01), {}) for method in METHODS]
@@ -50,9 +50,10 @@ def conformance():
     hard = {"prox": ef.ElasticNet(l1=1e-3, l2=1e-3), "rounds": 40}
     runs += [(scaled(sparse), ef.EF21(ef.TopK(1)), ef.Automatic(guess=guess), hard) for guess in (None, 1e4)]
     for problem, method, rule, more in runs:
-        x0 = np.random.default_rng(1).standard_normal(problem.width)
-        a, b = (ef.solve(problem, method, rule, x0=x0, engine=e, **OPTIONS | more) for e in (ef.MPI(), ef.Local()))
-        assert_same_bits(a, b, (method, rule))
+        options = OPTIONS | {"x0": np.random.default_rng(1).standard_normal(problem.width)} | more
+        result = ef.solve(problem, method, rule, engine=ef.MPI(), **options)
+        if ef.MPI().world.rank in (0, ef.MPI().world.size - 1):
+            assert_same_bits(result, ef.solve(problem, method, rule, **options), (method, rule))
     say(f"same bits {len(runs)}")
 
 

@@ -8,6 +8,7 @@ neither values nor anything else to tell has no frame. The *payload* is what the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,6 +63,11 @@ class Frames:
     """Entries of x that nobody has to send down, because their clients do not answer."""
     _memo: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
+    @cached_property
+    def total(self) -> int:
+        """Values of all clients."""
+        return int(self.counts.sum())
+
     def cost(self, told: int, value_bits: int) -> tuple[int, int]:
         """Bits of all frames, and of their payload, where every client tells that many bits beside its values."""
         key = told, value_bits
@@ -70,5 +76,5 @@ class Frames:
         return self._memo[key]
 
     def _cost(self, told: int, value_bits: int) -> tuple[int, int]:
-        payload = value_bits * int(self.counts.sum()) + int(self.index_bits.sum()) + told * len(self.counts)
+        payload = value_bits * self.total + int(self.index_bits.sum()) + told * len(self.counts)
         return int(frame_bits(self.counts, self.index_bits, value_bits, told).sum()), payload

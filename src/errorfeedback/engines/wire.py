@@ -36,7 +36,8 @@ VERSION = 1
 HALF = 16
 """The version is in the high half of its byte."""
 HEAD = HEAD_BITS // 8
-WIRE_PRECISIONS = (np.dtype("<f8"), np.dtype("<f4"), np.dtype("<f2"))
+FORMATS = {bits: (np.dtype(f"<f{bits // 8}"), VERSION * HALF + code) for code, bits in enumerate((64, 32, 16))}
+"""Bits of a value -> its precision, and the first byte of a frame."""
 FNV = np.uint64(0x100000001B3)
 """The prime of the hash of Fowler, Noll and Vo."""
 MORE = 1 << DIGIT
@@ -62,11 +63,11 @@ class WireError(ValueError):
 def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
     """The frames of a shard's message; `message.cost` says their length."""
     support, frames, dtype = message.support, message.frames, message.values.dtype
-    precision = _precision(frames.value_bits, dtype)
+    precision, lead = FORMATS[frames.value_bits or 8 * dtype.itemsize]
     out = np.zeros(message.cost(ctx.ask.bits(8 * dtype.itemsize))[0] // 8, dtype=np.uint8)
     _encode(
         (ctx.seed, ctx.t, support.first),
-        _lead(precision),
+        lead,
         precision.itemsize,
         support.indptr,
         NOWHERE if message.positions is None else message.positions,
@@ -82,18 +83,17 @@ def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
 
 def decode(sent: Bytes, agreed: Agreed, support: Support, ctx: Round, dtype: np.dtype[Any]) -> Message:
     """The message again, with values in the precision of the problem; `WireError` names the client and what is wrong."""
-    frames, precision = agreed.frames, _precision(agreed.frames.value_bits, dtype)
-    total = int(frames.counts.sum())
+    frames, total = agreed.frames, agreed.frames.total
+    precision, lead = FORMATS[frames.value_bits or 8 * dtype.itemsize]
     known = NOWHERE if agreed.positions is None else agreed.positions
     fill = agreed.positions is not None and len(known) < total
     positions = np.empty(total, dtype=np.int64) if fill else known
     values = np.empty(total * precision.itemsize, dtype=np.uint8)
     widths = _widths(ctx.ask, 8 * dtype.itemsize)
     patterns = np.empty((support.n, len(widths)), dtype=np.uint64)
-    keys = ctx.seed, ctx.t, support.first
     trouble, client = _decode(
-        keys,
-        _lead(precision),
+        (ctx.seed, ctx.t, support.first),
+        lead,
         precision.itemsize,
         support.indptr,
         known,
@@ -129,15 +129,6 @@ def _one_each(n: int, first: int) -> tuple[Support, Agreed]:
     """Clients with one number each."""
     support = Support(indptr=np.arange(n + 1), indices=np.zeros(n, dtype=np.int32), d=1, first=first)
     return support, Agreed(Frames(support.sizes, np.zeros(n, dtype=np.int64)), None)
-
-
-def _precision(value_bits: int | None, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    bits = 8 * dtype.itemsize if value_bits is None else value_bits
-    return next(each for each in WIRE_PRECISIONS if 8 * each.itemsize == bits)
-
-
-def _lead(precision: np.dtype[Any]) -> int:
-    return VERSION * HALF + WIRE_PRECISIONS.index(precision)
 
 
 @lru_cache
@@ -177,11 +168,11 @@ def _bits_for(others: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _check(seed: int, t: int, client: int, frame: Bytes) -> int:
-    """16 bits of a hash over the frame without its own two bytes: FNV-1a, keyed at the start and mixed at the end."""
-    state = (stream(seed, t, client) ^ np.uint64(frame[0])) * FNV
-    for k in range(HEAD, len(frame)):
-        state = (state ^ np.uint64(frame[k])) * FNV
+def _check(seed: int, t: int, client: int, sent: Bytes, start: int, stop: int) -> int:
+    """16 bits of a hash over a frame without its own two bytes: FNV-1a, keyed at the start and mixed at the end."""
+    state = (stream(seed, t, client) ^ np.uint64(sent[start])) * FNV
+    for k in range(start + HEAD, stop):
+        state = (state ^ np.uint64(sent[k])) * FNV
     return int(mix(state) >> np.uint64(48))
 
 
@@ -255,11 +246,11 @@ def _encode(
         for k in range(len(widths)):
             bit = _put(out, bit, patterns[i, k], widths[k])
         at = (bit + 7) >> 3
-        size = count * width
-        out[at : at + size] = values[p * width : p * width + size]
-        at += size
+        for k in range(count * width):
+            out[at + k] = values[p * width + k]
+        at += count * width
         p += count
-        check = _check(seed, t, first + i, out[start:at])
+        check = _check(seed, t, first + i, out, start, at)
         out[start + 1], out[start + 2] = check & 255, check >> 8
 
 
@@ -314,9 +305,9 @@ def _decode(  # noqa: PLR0912
         if end + count * width > len(sent):
             return CUT, client
         found = int(sent[start + 1]) | int(sent[start + 2]) << 8
-        if _check(seed, t, client, sent[start : end + count * width]) != found:
+        if _check(seed, t, client, sent, start, end + count * width) != found:
             return CHECK_WRONG, client
-        if fill and not _place(sent, bit, bits, others, count, lo, hi, agreed[known:a], positions[p : p + count]):
+        if fill and not _place(sent, bit, bits, others, lo, hi, agreed, known, a, positions, p, p + count):
             return INDEX_WRONG, client
         bit += others * bits
         for k in range(len(widths)):
@@ -324,7 +315,8 @@ def _decode(  # noqa: PLR0912
             bit += widths[k]
         if _get(sent, bit, 8 * end - bit):
             return PADDING_WRONG, client
-        values[p * width : (p + count) * width] = sent[end : end + count * width]
+        for k in range(count * width):
+            values[p * width + k] = sent[end + k]
         p += count
         at = end + count * width
     return (WHOLE if at == len(sent) else LONG), first + len(indptr) - 2
@@ -332,30 +324,41 @@ def _decode(  # noqa: PLR0912
 
 @numba.njit(cache=True, nogil=True)
 def _place(
-    sent: Bytes, bit: int, bits: int, others: int, count: int, lo: int, hi: int, agreed: Integers, out: Integers
+    sent: Bytes,
+    bit: int,
+    bits: int,
+    others: int,
+    lo: int,
+    hi: int,
+    agreed: Integers,
+    k: int,
+    last: int,
+    positions: Integers,
+    p: int,
+    stop: int,
 ) -> bool:
-    """The positions of a frame: all, or the agreed ones and among the rest those with the indices sent, ascending."""
-    if count == hi - lo:
-        for q in range(count):
-            out[q] = lo + q
+    """positions[p:stop] of a frame: all of lo:hi, or agreed[k:last] and among the rest those whose indices were sent."""
+    if stop - p == hi - lo:
+        for q in range(hi - lo):
+            positions[p + q] = lo + q
         return True
-    k = placed = 0
-    last = -1
+    first, before = k, -1
     for _ in range(others):
         index = int(_get(sent, bit, bits))
         bit += bits
-        if index <= last:
+        if index <= before:
             return False
-        last = index
-        position = lo + index + k  # the index-th position of the segment that is not agreed
-        while k < len(agreed) and agreed[k] <= position:
-            out[placed] = agreed[k]
-            placed += 1
+        before = index
+        position = lo + index + k - first  # the index-th position of the segment that is not agreed
+        while k < last and agreed[k] <= position:
+            positions[p] = agreed[k]
+            p += 1
             k += 1
             position += 1
         if position >= hi:
             return False
-        out[placed] = position
-        placed += 1
-    out[placed:] = agreed[k:]
+        positions[p] = position
+        p += 1
+    for q in range(k, last):
+        positions[p + q - k] = agreed[q]
     return True
