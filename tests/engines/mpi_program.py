@@ -39,7 +39,7 @@ def say(line):
 
 
 def conformance():
-    """Every method x compressor, and the rules with telemetry: the same bits as Local, on the server and on the last rank."""
+    """Every method x compressor, and the rules with telemetry: as Local on the first and the last rank."""
     runs = []
     for problem in problems():
         runs += [(problem, method, ef.Constant(0.01), {}) for method in METHODS]
