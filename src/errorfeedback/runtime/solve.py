@@ -372,7 +372,7 @@ class _Server:
 
     def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
         seen = session.observe(x)
-        f = self._objective(session.values(x), x)
+        f = self._objective(seen.values, x)
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": _norm2(gradient)}
         G_i = np.zeros(self.support.n) if seen.error is None else self.support.norms2(seen.error)
