@@ -84,13 +84,17 @@ def test_gather_is_indexing(dtype):
 @pytest.mark.parametrize("dtype", KINDS)
 def test_the_logistic_slope_is_expit(dtype):
     rng = np.random.default_rng(0)
-    z = np.concatenate([rng.standard_normal(500) * 10.0 ** rng.integers(-8, 4, 500), [0.0, -0.0, 800.0, -800.0]]).astype(dtype)
+    z = np.concatenate([rng.standard_normal(500) * 10.0 ** rng.integers(-8, 4, 500), [0.0, -0.0, 800.0, -800.0]]).astype(
+        dtype
+    )
     y, w = np.sign(rng.standard_normal(504)).astype(dtype), rng.random(504).astype(dtype)
     out = np.empty(504, dtype=dtype)
     logistic._slopes(z, y, w, out)
     z, y, w = (v.astype(np.float64) for v in (z, y, w))
     twin = -4 * y * w * expit(-np.clip(y * z, -logistic.LIMIT, logistic.LIMIT))
-    np.testing.assert_allclose(out, twin, rtol=1e-14 if dtype is np.float64 else 1e-6, atol=0 if dtype is np.float64 else 1e-40)
+    np.testing.assert_allclose(
+        out, twin, rtol=1e-14 if dtype is np.float64 else 1e-6, atol=0 if dtype is np.float64 else 1e-40
+    )
 
 
 def segments(seed):
@@ -110,7 +114,10 @@ def test_the_selection_is_a_stable_sort(k, seed, dtype):
     levels = np.minimum(k, np.diff(indptr))
     ends = np.concatenate([[0], np.cumsum(levels)])
     twin = np.concatenate(
-        [lo + np.sort(np.argsort(-np.abs(u[lo:hi]), kind="stable")[:k]) for lo, hi in zip(indptr[:-1], indptr[1:], strict=True)]
+        [
+            lo + np.sort(np.argsort(-np.abs(u[lo:hi]), kind="stable")[:k])
+            for lo, hi in zip(indptr[:-1], indptr[1:], strict=True)
+        ]
     )
     for kernel in [top_k._select] + [top_k._largest] * (k == 1):
         positions, values = np.full(ends[-1], -1), np.full(ends[-1], np.nan, dtype=dtype)
@@ -129,6 +136,15 @@ def test_sums_over_places_are_numpys():
     total = np.ones(9)
     sparsity.add_through(total, indices, places, values)
     assert np.array_equal(total, twin)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_a_step_is_two_lines_of_numpy(dtype):
+    x, g = np.random.default_rng(0).standard_normal((2, 33)).astype(dtype)
+    step, there = np.empty(33, dtype=dtype), x.copy()
+    sparsity.descend(there, g, 0.3, step)
+    near(step, -0.3 * g, dtype)
+    assert np.array_equal(there, x + step)
 
 
 def test_segments_are_the_sorted_sets_of_features_and_ranks_count_earlier_owners():
@@ -190,8 +206,11 @@ TESTED = {
     "errorfeedback.problems.blocks.dense._residual",
     "errorfeedback.problems.blocks.base.gather",
     "errorfeedback.problems.losses.logistic._slopes",
-    *(f"errorfeedback.compressors.{name}" for name in ("top_k._largest", "top_k._select", "rand_k._choose", "participating._toss")),
-    *(f"errorfeedback.sparsity.support.{name}" for name in ("add_at", "add_through", "_segments", "_ranks")),
+    *(
+        f"errorfeedback.compressors.{name}"
+        for name in ("top_k._largest", "top_k._select", "rand_k._choose", "participating._toss")
+    ),
+    *(f"errorfeedback.sparsity.support.{name}" for name in ("add_at", "add_through", "descend", "_segments", "_ranks")),
 }
 
 

@@ -85,7 +85,8 @@ class GLM(Problem):
         return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
 
     def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
-        x = self.restrict(x)
+        if not isinstance(x, np.ndarray) or len(x) != self.support.d or x.dtype != self.dtype:
+            x = self.restrict(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
         self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses)
