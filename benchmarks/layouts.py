@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from rich.console import Console
@@ -43,9 +44,8 @@ def main() -> None:
         x, b = rng.standard_normal(FEATURES), rng.standard_normal(rows[-1])
         both = [layout.make(lifted, support, rows) for layout in (Dense, CSR)]
         found = [np.empty(support.size) for _ in both]
-        times = []
-        for _ in range(REPEATS + 1):
-            times.append([seconds(lambda k=k: both[k].residual(x, b, b, found[k])) for k in range(2)])  # type: ignore[misc]
+        calls = [partial(blocks.residual, x, b, b, out) for blocks, out in zip(both, found, strict=True)]
+        times = [[seconds(call) for call in calls] for _ in range(REPEATS + 1)]
         np.testing.assert_allclose(found[0], found[1], atol=1e-9)
         dense, csr = np.array(times[1:]).T
         ratios = dense / csr

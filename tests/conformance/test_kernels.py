@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -113,12 +114,7 @@ def test_the_selection_is_a_stable_sort(k, seed, dtype):
     u = u.astype(dtype)
     levels = np.minimum(k, np.diff(indptr))
     ends = np.concatenate([[0], np.cumsum(levels)])
-    twin = np.concatenate(
-        [
-            lo + np.sort(np.argsort(-np.abs(u[lo:hi]), kind="stable")[:k])
-            for lo, hi in zip(indptr[:-1], indptr[1:], strict=True)
-        ]
-    )
+    twin = np.concatenate([lo + np.sort(np.argsort(-np.abs(u[lo:hi]), kind="stable")[:k]) for lo, hi in pairwise(indptr)])
     for kernel in [top_k._select] + [top_k._largest] * (k == 1):
         positions, values = np.full(ends[-1], -1), np.full(ends[-1], np.nan, dtype=dtype)
         kernel(u, indptr, ends, positions, values)
@@ -149,7 +145,7 @@ def test_a_step_is_two_lines_of_numpy(dtype):
 
 def test_segments_are_the_sorted_sets_of_features_and_ranks_count_earlier_owners():
     matrix, lifted, support, rows, _, _ = problem(np.float64)
-    sets = [np.unique(matrix[lo:hi].indices) for lo, hi in zip(rows[:-1], rows[1:], strict=True)]
+    sets = [np.unique(matrix[lo:hi].indices) for lo, hi in pairwise(rows)]
     assert np.array_equal(support.indices, np.concatenate(sets))
     assert np.array_equal(support.indptr, np.concatenate([[0], np.cumsum([len(J) for J in sets])]))
     assert np.array_equal(support.indices[lifted.indices], matrix.indices)

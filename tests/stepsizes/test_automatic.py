@@ -8,9 +8,10 @@ from hostile import hostile
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.core import LOSS_BITS
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.stepsizes import automatic
-from errorfeedback.stepsizes.base import LOSS_BITS, Verdict
+from errorfeedback.stepsizes.base import Verdict
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ class GLM(Problem):
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
         self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses)
-        if values is not None:
+        if values is not None and losses is not None:
             values[:] = self._over_clients(losses)
         if self.regularizer.curvature:
             own = self.support.gather(x)

@@ -231,23 +231,21 @@ class _Server:
                 self.kept = x.copy(), deepcopy(state)
                 session.keep()
             if stopped:
-                if keeper is not None:
-                    self._save(keeper, t, stopped, x, state, rule, clock, session)
+                self._save(keeper, t, stopped, x, state, rule, clock, session)
                 return self._best(session, x), stopped, t
             if verdict is Verdict.RESTORE:
                 x, state = self._back()
                 session.restore()
             else:
                 self._advance(x, direction, gamma, ask)
-            if keeper is not None:
-                self._save(keeper, t, "", x, state, rule, clock, session)
+            self._save(keeper, t, "", x, state, rule, clock, session)
         raise AssertionError("the last round stops")
 
     def _save(
-        self, keeper: Keeper, t: int, stopped: str, x: Model, state: Any, rule: Any, clock: Clock, session: Session
+        self, keeper: Keeper | None, t: int, stopped: str, x: Model, state: Any, rule: Any, clock: Clock, session: Session
     ) -> None:
         """A checkpoint after round t, where one is due."""
-        if keeper.due(t, bool(stopped)):
+        if keeper is not None and keeper.due(t, bool(stopped)):
             with clock.paused():
                 keeper.save(t + 1, self._snapshot(t + 1, stopped, x, state, rule, clock.seconds, session))
 

@@ -55,7 +55,7 @@ def rows_L_i_of(problem: Problem, rare: Mask) -> PerClient:
 
 
 def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> Eigenvalue:
-    """The bound on sum_i v_i ||P D_i||^2 for a unit step: of the rows' part. Never above max_j sum_{i in I_j} v_i L_i(P) L_i."""
+    """The bound on sum_i v_i ||P D_i||^2 for a unit step, rows' part; never above max_j sum_{i in I_j} v_i L_i(P) L_i."""
     k = s.curvature
     if k.quadratic:
         weights = np.repeat(v, s.support.sizes) * rare[s.support.indices]

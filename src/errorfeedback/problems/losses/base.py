@@ -26,7 +26,7 @@ class Loss(ABC):
     def gradients(
         self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
     ) -> None:
-        """out = A_i' (weights * derivative / curvature) for every client, at z = A x; `losses` gets the loss of every row."""
+        """out = A_i' (weights * derivative / curvature) for every client, z = A x; `losses` gets those of the rows."""
         z = blocks.predictions
         blocks.forward(x, z, out)
         if losses is not None:
