@@ -35,20 +35,23 @@ class Autoencoder(Problem):
 
     def values(self, x: Model) -> PerClient:
         D, E = self.split(x)
-        residual2 = np.empty(len(self.data))
-        for lo, hi in zip(self.rows[:-1], self.rows[1:], strict=True):
+        found = np.empty(self.n)
+        for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
             a = self.data[lo:hi]
-            residual2[lo:hi] = (((a @ E.T) @ D.T - a) ** 2).sum(axis=1)
-        return np.add.reduceat(residual2, self.rows[:-1]) / np.diff(self.rows)
+            found[i] = _mean_square((a @ E.T) @ D.T - a)
+        return found
 
-    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
+    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
         D, E = self.split(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         parts = out.reshape(self.n, 2, D.size)
         for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
             a = self.data[lo:hi]
             codes = a @ E.T
-            residual = (codes @ D.T - a) * (2.0 / (hi - lo))
+            residual = codes @ D.T - a
+            if values is not None:
+                values[i] = _mean_square(residual)
+            residual *= 2.0 / (hi - lo)
             parts[i, 0] = (residual.T @ codes).ravel()  # f's derivative in D
             parts[i, 1] = ((residual @ D).T @ a).ravel()  # and in E
         return out
@@ -108,3 +111,8 @@ def autoencoder(A: ArrayLike, clients: Clients, *, code: int, dtype: DTypeLike =
         code=code,
         discarded_rows=dealt.discarded,
     )
+
+
+def _mean_square(residual: Floats) -> float:
+    """The mean over rows of ||row||^2."""
+    return float(np.square(residual, dtype=np.float64).sum()) / len(residual)

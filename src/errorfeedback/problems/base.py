@@ -92,8 +92,8 @@ class Problem(ABC):
         """f_i(x) of every client."""
 
     @abstractmethod
-    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
-        """The gradients of all f_i, lifted; written to `out` where one is given."""
+    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+        """The gradients of all f_i, lifted; written to `out` where one is given. `values` gets the f_i in the same pass."""
 
     @property
     @abstractmethod

@@ -84,12 +84,19 @@ class GLM(Problem):
             return np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64)
         return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
 
-    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
-        x = self.restrict(x)
+    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+        if not isinstance(x, np.ndarray) or len(x) != self.support.d or x.dtype != self.dtype:
+            x = self.restrict(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
-        self.loss.gradients(self.blocks, x, self.target, self.weights, out)
+        losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
+        self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses)
+        if values is not None and losses is not None:
+            values[:] = self._over_clients(losses)
         if self.regularizer.curvature:
-            out += self.regularizer.slopes(self.support.gather(x))
+            own = self.support.gather(x)
+            out += self.regularizer.slopes(own)
+            if values is not None:
+                values += self.support.sums(self.regularizer.values(own))
         return out
 
     @property

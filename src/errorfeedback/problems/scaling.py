@@ -11,6 +11,7 @@ The server answers with S on J_i in the problem's precision.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -38,10 +39,14 @@ class Scaled(Problem):
     def values(self, x: Model) -> PerClient:
         return self.inner.values(self.scale * self.restrict(x))
 
-    def gradients(self, x: Model, out: Lifted | None = None) -> Lifted:
-        out = self.inner.gradients(self.scale * self.restrict(x), out)
-        out *= self.support.gather(self.scale)
+    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+        out = self.inner.gradients(self.scale * self.restrict(x), out, values)
+        out *= self._lifted_scale
         return out
+
+    @cached_property
+    def _lifted_scale(self) -> Lifted:
+        return self.support.gather(self.scale)
 
     @property
     def work(self) -> int:

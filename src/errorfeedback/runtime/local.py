@@ -133,4 +133,5 @@ def shards_for(problem: Problem, clients: int) -> int:
 def joined(seen: list[Observation]) -> Observation:
     """What the shards see, in client order."""
     errors = [o.error for o in seen if o.error is not None]
-    return Observation(np.concatenate([o.grads for o in seen]), np.concatenate(errors) if errors else None)
+    grads, values = (np.concatenate(parts) for parts in zip(*((o.grads, o.values) for o in seen), strict=True))
+    return Observation(grads, np.concatenate(errors) if errors else None, values)

@@ -30,6 +30,7 @@ from errorfeedback.runtime.local import Engine, Local, Session
 from errorfeedback.runtime.sketch import estimate
 from errorfeedback.runtime.stopping import Progress, Stop
 from errorfeedback.runtime.worker import Observation
+from errorfeedback.sparsity.support import descend
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory, analyse
@@ -182,6 +183,7 @@ class _Server:
         self.kept: tuple[Model, Any] | None = None
         self.proof: Proof | None = stepsize.proof(theory, method)
         self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
+        self.clients = np.array(problem.n, dtype=problem.dtype)  # numpy divides by an array at half the overhead
         self.value_bits = 8 * problem.dtype.itemsize
         self.uplink, self.downlink = problem.setup_bits
         self.payload, self.authors = self.uplink, 0
@@ -220,7 +222,7 @@ class _Server:
             telemetry = None if ask is NOTHING else self._telemetry(ask, messages, session, x, direction)
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             verdict = self.stepsize.verdict(rule)
-            stopped = self._stopped(t, rounds, x, telemetry, clock)
+            stopped = self._stopped(t, rounds, x, telemetry, clock) if self.stop or t == rounds else ""
             if t % every == 0 or stopped:
                 seconds = clock.seconds
                 with clock.paused():
@@ -284,8 +286,7 @@ class _Server:
     def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask) -> None:
         """x = prox_{gamma R}(x - gamma direction), and what the rule may know of the move."""
         if self.prox is None:
-            np.multiply(direction, -gamma, out=self.step)
-            x += self.step
+            descend(x, direction, gamma, self.step)
         else:
             self.step[:] = x
             x -= gamma * direction
@@ -318,8 +319,6 @@ class _Server:
         """Why the run ends here, if it does."""
         if t == rounds:
             return f"ran all {rounds} rounds"
-        if not self.stop:
-            return ""
         loss = None if telemetry is None else telemetry.loss
         mapping = None if self.move is None or not self.move.norm2 else self.move.norm2**0.5 / self.move.gamma
         seen = Progress(t, self.uplink / self.support.n, clock.seconds, loss, mapping, x)
@@ -342,7 +341,7 @@ class _Server:
         self.uplink += up
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
             self.downlink += down
-        total /= self.support.n
+        np.divide(total, self.clients, total)
         return total
 
     def _telemetry(self, ask: Ask, messages: list[Message], session: Session, x: Model, g: Model) -> Telemetry:
@@ -381,7 +380,7 @@ class _Server:
 
     def _metrics(self, gamma: float, session: Session, x: Model, direction: Model) -> dict[str, float]:
         seen = session.observe(x)
-        f = self._objective(session.values(x), x)
+        f = self._objective(seen.values, x)
         gradient = self.support.scatter(seen.grads) / self.support.n
         found = {"f": f, "grad_norm2": _norm2(gradient)}
         G_i = np.zeros(self.support.n) if seen.error is None else self.support.norms2(seen.error)

@@ -27,6 +27,8 @@ class Observation:
     grads: Lifted
     error: Lifted | None
     """g_i - grad f_i(x), where the method has g_i."""
+    values: PerClient
+    """f_i(x)."""
 
 
 NOTICE_AFTER = 0.5
@@ -44,12 +46,12 @@ class Worker:
         self.kept: Any = None
         self.seen: tuple[Model, Observation] | None = None
         self.here = np.zeros(0)
-        self.slopes = np.zeros(problem.n)
+        self.slopes, self.losses = np.zeros((2, problem.n))
         problem.gradients(np.zeros(problem.d, dtype=problem.dtype), self.grads)  # builds the layout before the clock runs
 
     def start(self, x: Model, ctx: Round) -> Message:
         """Round 0."""
-        self.problem.gradients(x, self.grads)
+        self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None)
         if ctx.ask.slope:
             self.here = self.problem.support.gather(x)
         message, self.state = self.method.init(self.grads, self.compress, ctx)
@@ -57,7 +59,7 @@ class Worker:
 
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
-        self.problem.gradients(x, self.grads)
+        self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None)
         if ctx.ask.slope:
             last, self.here = self.here, self.problem.support.gather(x)
             self.slopes = self.problem.support.sums(self.grads * (self.here - last))
@@ -81,7 +83,7 @@ class Worker:
         if ask.slope:
             told.append(shortened(self.slopes, ask.slope)[:, None])
         if ask.loss:
-            told.append(shortened(self.values(x), LOSS_BITS)[:, None])
+            told.append(shortened(self.losses, LOSS_BITS)[:, None])
         if ask.G or ask.sketch:
             told += self._errors(x, ctx)
         message.told = np.hstack(told)
@@ -112,11 +114,12 @@ class Worker:
         return self.problem.n, self.problem.support.size
 
     def observe(self, x: Model) -> Observation:
-        """The gradients at x and how far the clients' estimates are from them."""
+        """The gradients at x, how far the clients' estimates are from them, and the losses there."""
         if self.seen is not None and np.array_equal(self.seen[0], x):  # the clients have just told about it
             return self.seen[1]
-        grads = self.problem.gradients(x)
-        return Observation(grads, self.method.error(self.state, grads))
+        values = np.empty(self.problem.n)
+        grads = self.problem.gradients(x, values=values)
+        return Observation(grads, self.method.error(self.state, grads), values)
 
     def values(self, x: Model) -> PerClient:
         """f_i(x)."""

@@ -1,10 +1,10 @@
 """The largest eigenvalue of a symmetric positive semidefinite operator, from above.
 
 Small operators (d <= DENSE) are written out and given to LAPACK. Others get Lanczos from a seeded random start. Lanczos
-stops when the residual rho of its top Ritz pair is below TOLERANCE of the Ritz value theta: then an eigenvalue lies within
+stops when the residual rho of its top Ritz pair is below `close` times the Ritz value theta: then an eigenvalue lies within
 rho of theta. It may be the second largest, when the two are so close that their eigenvectors are still mixed: with shares
 w1 and w2 of the mixture, lambda_max - theta = rho sqrt(w2/w1). The shares are those of a random start, so that the square
-root is a ratio of two normal numbers; MIXED = 5000 TOLERANCE is added for it.
+root is a ratio of two normal numbers; MIXED close theta is added for it.
 
 If STEPS steps do not get there, LAPACK gets the operator after all where d <= DENSE_FALLBACK. Above that, the bound of
 Kuczynski and Wozniakowski (1992, Theorem 4.2) is used: after k steps from a random start, P(theta < (1 - eps) lambda_max)
@@ -23,7 +23,7 @@ from errorfeedback.core import Floats
 
 DENSE = 200
 TOLERANCE = 1e-13
-MIXED = 5000 * TOLERANCE
+MIXED = 5000
 DENSE_FALLBACK = 2000
 STEPS = 300
 FAILURE = 1e-10
@@ -47,13 +47,13 @@ class Eigenvalue:
         return f"{'exact' if self.tight else 'bound'} ({self.how})"
 
 
-def largest_eigenvalue(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
-    """lambda_max of the symmetric positive semidefinite v -> product(v) on R^d, from above.
+def largest_eigenvalue(product: Callable[[Floats], Floats], d: int, close: float = TOLERANCE) -> Eigenvalue:
+    """lambda_max of the symmetric positive semidefinite v -> product(v) on R^d, from above; a larger `close` is sooner done.
 
     >>> round(largest_eigenvalue(lambda v: np.array([1.0, 3.0]) * v, 2).upper, 9)
     3.0
     """
-    return _dense(product, d) if d <= DENSE else _lanczos(product, d)
+    return _dense(product, d) if d <= DENSE else _lanczos(product, d, close)
 
 
 def _dense(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
@@ -62,7 +62,7 @@ def _dense(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
     return Eigenvalue(top * (1 + _slack(d)), "dense eigenvalue")
 
 
-def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
+def _lanczos(product: Callable[[Floats], Floats], d: int, close: float) -> Eigenvalue:
     v = np.random.default_rng(SEED).standard_normal(d)
     v /= np.linalg.norm(v)
     before, beta = np.zeros(d), 0.0
@@ -77,10 +77,9 @@ def _lanczos(product: Callable[[Floats], Floats], d: int) -> Eigenvalue:
         exhausted = beta <= ROUNDING * max(diagonal)  # the start lies in a space that has been searched
         if k % 5 == 0 or exhausted or k == STEPS:
             theta, rho = ritz(diagonal, off, beta)
-            if rho <= TOLERANCE * theta or exhausted:
-                return Eigenvalue(
-                    (theta + rho) * (1 + MIXED + _slack(d)), f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
-                )
+            if rho <= close * theta or exhausted:
+                how = f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
+                return Eigenvalue((theta + rho) * (1 + MIXED * close + _slack(d)), how, tight=close <= TOLERANCE)
         off.append(beta)
         before, v = v, w / beta
     if d <= DENSE_FALLBACK:

@@ -156,6 +156,14 @@ def add_through(total: Floats, indices: Integers, places: Integers, values: Floa
         total[indices[places[k]]] += values[k]
 
 
+@numba.njit(cache=True, nogil=True)
+def descend(x: Model, direction: Model, gamma: float, step: Model) -> None:
+    """step = -gamma direction, x += step."""
+    for j in range(len(x)):
+        step[j] = -gamma * direction[j]
+        x[j] += step[j]
+
+
 @numba.njit(cache=True)
 def _segments(
     entries: Integers, features: Integers, seen: Integers, indptr: Integers, indices: Integers, positions: Integers

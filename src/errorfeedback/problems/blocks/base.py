@@ -40,11 +40,13 @@ class Blocks(ABC):
     def backward(self, s: PerRow, out: Lifted) -> None:
         """out = A_i' s_i, lifted."""
 
-    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted) -> None:
-        """out = A_i' (weights (A_i x - b_i)): the gradients of a weighted square."""
+    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
+        """out = A_i' (weights (A_i x - b_i)): the gradients of a weighted square; `squares` gets (A_i x - b_i)^2."""
         z = self.predictions
         self.forward(x, z, out)
         np.subtract(z, b, out=z)
+        if squares is not None:
+            np.square(z, out=squares)
         np.multiply(z, weights, out=z)
         self.backward(z, out)
 

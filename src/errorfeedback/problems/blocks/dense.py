@@ -54,8 +54,14 @@ class Dense(Blocks):
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.data, self.offsets, self.rows, self.support.indptr, s, out)
 
-    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted) -> None:
-        _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, weights, b, self.own, out)
+    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
+        told = self.nobody if squares is None else squares
+        _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, weights, b, self.own, out, told)
+
+    @cached_property
+    def nobody(self) -> PerRow:
+        """Where squares go that nobody asked for."""
+        return np.empty(0, dtype=self.dtype)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -119,9 +125,10 @@ def _residual(
     b: PerRow,
     own: Floats,
     out: Lifted,
+    squares: PerRow,
 ) -> None:
     """Both products in one pass, four rows at a time: each block is read from memory once, x and g once per four rows."""
-    zero = data.dtype.type(0.0)
+    zero, told = data.dtype.type(0.0), len(squares) > 0
     for i in range(len(rows) - 1):
         mine = features[segments[i] : segments[i + 1]]
         size, at, r, last = len(mine), offsets[i], rows[i], rows[i + 1]
@@ -138,8 +145,10 @@ def _residual(
                 s1 += a1[p] * own[p]
                 s2 += a2[p] * own[p]
                 s3 += a3[p] * own[p]
-            s0, s1 = weights[r] * (s0 - b[r]), weights[r + 1] * (s1 - b[r + 1])
-            s2, s3 = weights[r + 2] * (s2 - b[r + 2]), weights[r + 3] * (s3 - b[r + 3])
+            s0, s1, s2, s3 = s0 - b[r], s1 - b[r + 1], s2 - b[r + 2], s3 - b[r + 3]
+            if told:
+                squares[r], squares[r + 1], squares[r + 2], squares[r + 3] = s0 * s0, s1 * s1, s2 * s2, s3 * s3
+            s0, s1, s2, s3 = weights[r] * s0, weights[r + 1] * s1, weights[r + 2] * s2, weights[r + 3] * s3
             for p in range(size):
                 g[p] += s0 * a0[p] + s1 * a1[p] + s2 * a2[p] + s3 * a3[p]
             at += 4 * size
@@ -148,7 +157,10 @@ def _residual(
             a0, s0 = data[at : at + size], zero
             for p in range(size):
                 s0 += a0[p] * own[p]
-            s0 = weights[r] * (s0 - b[r])
+            s0 -= b[r]
+            if told:
+                squares[r] = s0 * s0
+            s0 *= weights[r]
             for p in range(size):
                 g[p] += s0 * a0[p]
             at += size

@@ -23,9 +23,13 @@ class Loss(ABC):
     def slopes(self, z: PerRow, b: PerRow, weights: PerRow, out: PerRow) -> None:
         """out = weights * (the derivative in z) / curvature; out may be z."""
 
-    def gradients(self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted) -> None:
-        """out = A_i' (weights * derivative / curvature) for every client, at z = A x."""
+    def gradients(
+        self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
+    ) -> None:
+        """out = A_i' (weights * derivative / curvature) for every client, z = A x; `losses` gets those of the rows."""
         z = blocks.predictions
         blocks.forward(x, z, out)
+        if losses is not None:
+            losses[:] = self.values(z, b)
         self.slopes(z, b, weights, z)
         blocks.backward(z, out)

@@ -23,5 +23,7 @@ class Squared(Loss):
         np.subtract(z, b, out=out)
         np.multiply(out, weights, out=out)
 
-    def gradients(self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted) -> None:
-        blocks.residual(x, weights, b, out)  # a layout may make both products in one pass
+    def gradients(
+        self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
+    ) -> None:
+        blocks.residual(x, weights, b, out, losses)  # a layout may make both products in one pass

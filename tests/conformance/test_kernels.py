@@ -1,0 +1,221 @@
+"""Every compiled kernel of a round against its twin in numpy: the same numbers, on shapes that reach every loop's ends."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numba.core.registry import CPUDispatcher
+from scipy import sparse
+from scipy.special import expit
+
+from errorfeedback.compressors import participating, rand_k, top_k
+from errorfeedback.keyed import mix, uniform, uniforms, unit
+from errorfeedback.problems.blocks import base, csr, dense
+from errorfeedback.problems.blocks import uniform as one_hot
+from errorfeedback.problems.blocks.base import local_positions, narrow
+from errorfeedback.problems.losses import logistic
+from errorfeedback.sparsity import support as sparsity
+from errorfeedback.sparsity.support import support_of
+
+KINDS = [np.float64, np.float32]
+EXACT = {np.float64: 1e-13, np.float32: 2e-5}
+WORD = 2**64
+
+
+def problem(dtype, fill=0.4, seed=0, ones=False):
+    """Rows of 1 to 9 clients with 1 to 11 rows of 1 to 70 features; the blocks, a support, x, and rows' numbers."""
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate([[0], np.cumsum(rng.integers(1, 12, 9))])
+    A = rng.standard_normal((rows[-1], 70)) * (rng.random((rows[-1], 70)) < fill)
+    A[np.arange(rows[-1]), rng.integers(0, 70, rows[-1])] = 1.0
+    matrix = sparse.csr_array((A != 0).astype(dtype) if ones else A.astype(dtype))
+    support, positions = support_of(matrix.indptr[rows], matrix.indices, 70)
+    lifted = sparse.csr_array((matrix.data, positions, matrix.indptr), shape=(rows[-1], support.size))
+    x, s = rng.standard_normal(70).astype(dtype), rng.standard_normal(rows[-1]).astype(dtype)
+    return matrix, lifted, support, rows, x, s
+
+
+def near(found, twin, dtype):
+    np.testing.assert_allclose(found, twin, rtol=0, atol=EXACT[dtype] * max(1.0, np.abs(twin).max(initial=0.0)))
+
+
+LAYOUTS = [(dense.Dense, False), (csr.CSR, False), (one_hot.Uniform, True)]
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(("layout", "ones"), LAYOUTS)
+@pytest.mark.parametrize("fill", [0.02, 0.4, 1.0])
+def test_both_products_are_scipys(layout, ones, fill, dtype):
+    matrix, lifted, support, rows, x, s = problem(dtype, fill, ones=ones)
+    blocks = layout.make(lifted, support, rows)
+    z, out = np.empty(rows[-1], dtype=dtype), np.full(support.size, np.nan, dtype=dtype)
+    blocks.forward(x, z, np.empty_like(out))
+    near(z, matrix.astype(np.float64) @ x, dtype)
+    blocks.backward(s, out)
+    near(out, lifted.astype(np.float64).T @ s, dtype)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(("layout", "ones"), LAYOUTS)
+def test_the_fused_gradient_of_a_square_is_two_products(layout, ones, dtype):
+    matrix, lifted, support, rows, x, b = problem(dtype, ones=ones)
+    weights = np.random.default_rng(1).random(rows[-1]).astype(dtype)
+    out, squares = np.full(support.size, np.nan, dtype=dtype), np.full(rows[-1], np.nan, dtype=dtype)
+    residual = matrix.astype(np.float64) @ x - b
+    layout.make(lifted, support, rows).residual(x, weights, b, out, squares)
+    near(out, lifted.astype(np.float64).T @ (weights * residual), dtype)
+    near(squares, residual**2, dtype)
+    again = np.full(support.size, np.nan, dtype=dtype)
+    layout.make(lifted, support, rows).residual(x, weights, b, again)
+    assert np.array_equal(out, again)  # asking for the squares changes no bit of the gradient
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_gather_is_indexing(dtype):
+    _, _, support, _, x, _ = problem(dtype)
+    out = np.empty(support.size, dtype=dtype)
+    base.gather(narrow(support.indices, support.d), x, out)
+    assert np.array_equal(out, x[support.indices])
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_the_logistic_slope_is_expit(dtype):
+    rng = np.random.default_rng(0)
+    z = np.concatenate([rng.standard_normal(500) * 10.0 ** rng.integers(-8, 4, 500), [0.0, -0.0, 800.0, -800.0]]).astype(
+        dtype
+    )
+    y, w = np.sign(rng.standard_normal(504)).astype(dtype), rng.random(504).astype(dtype)
+    out = np.empty(504, dtype=dtype)
+    logistic._slopes(z, y, w, out)
+    z, y, w = (v.astype(np.float64) for v in (z, y, w))
+    twin = -4 * y * w * expit(-np.clip(y * z, -logistic.LIMIT, logistic.LIMIT))
+    np.testing.assert_allclose(
+        out, twin, rtol=1e-14 if dtype is np.float64 else 1e-6, atol=0 if dtype is np.float64 else 1e-40
+    )
+
+
+def segments(seed):
+    """Segments of 1 to 130 numbers (below, at and above the strips of 32), with ties, zeros and signs."""
+    rng = np.random.default_rng(seed)
+    sizes = np.concatenate([[1, 2, 31, 32, 33, 64, 65], rng.integers(1, 130, 40)])
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    return indptr, rng.integers(-9, 10, indptr[-1]) * rng.choice([1.0, 0.25], indptr[-1])
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+def test_the_selection_is_a_stable_sort(k, seed, dtype):
+    indptr, u = segments(seed)
+    u = u.astype(dtype)
+    levels = np.minimum(k, np.diff(indptr))
+    ends = np.concatenate([[0], np.cumsum(levels)])
+    twin = np.concatenate([lo + np.sort(np.argsort(-np.abs(u[lo:hi]), kind="stable")[:k]) for lo, hi in pairwise(indptr)])
+    for kernel in [top_k._select] + [top_k._largest] * (k == 1):
+        positions, values = np.full(ends[-1], -1), np.full(ends[-1], np.nan, dtype=dtype)
+        kernel(u, indptr, ends, positions, values)
+        assert np.array_equal(positions, twin)
+        assert np.array_equal(values, u[twin])
+
+
+def test_sums_over_places_are_numpys():
+    rng = np.random.default_rng(0)
+    indices, places, values = rng.integers(0, 9, 50), rng.integers(0, 50, 80), rng.standard_normal(80)
+    total, twin = np.ones(9), np.ones(9)
+    sparsity.add_at(total, indices[places], values)
+    np.add.at(twin, indices[places], values)
+    assert np.array_equal(total, twin)
+    total = np.ones(9)
+    sparsity.add_through(total, indices, places, values)
+    assert np.array_equal(total, twin)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_a_step_is_two_lines_of_numpy(dtype):
+    x, g = np.random.default_rng(0).standard_normal((2, 33)).astype(dtype)
+    step, there = np.empty(33, dtype=dtype), x.copy()
+    sparsity.descend(there, g, 0.3, step)
+    near(step, -0.3 * g, dtype)
+    assert np.array_equal(there, x + step)
+
+
+def test_segments_are_the_sorted_sets_of_features_and_ranks_count_earlier_owners():
+    matrix, lifted, support, rows, _, _ = problem(np.float64)
+    sets = [np.unique(matrix[lo:hi].indices) for lo, hi in pairwise(rows)]
+    assert np.array_equal(support.indices, np.concatenate(sets))
+    assert np.array_equal(support.indptr, np.concatenate([[0], np.cumsum([len(J) for J in sets])]))
+    assert np.array_equal(support.indices[lifted.indices], matrix.indices)
+    flat = support.indices.tolist()
+    assert support.ranks.tolist() == [flat[:p].count(j) for p, j in enumerate(flat)]
+    assert local_positions(lifted, support, rows).max() == max(len(J) for J in sets) - 1
+
+
+def split_mix(z):
+    """Steele, Lea, Flood (2014), with Python's own whole numbers."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % WORD
+    return z ^ (z >> 31)
+
+
+def drawn(seed, t, number, count):
+    """The first uniform numbers of a stream."""
+    golden, state = 0x9E3779B97F4A7C15, 0
+    for k, key in enumerate((seed, t, number)):
+        state = split_mix((key + golden) % WORD if k == 0 else state ^ (key + golden) % WORD)
+    return [(split_mix((state + (k + 1) * golden) % WORD) >> 11) / 2**53 for k in range(count)]
+
+
+@pytest.mark.parametrize("keys", [(0, 0, 0), (5, 7, 11), (2**63 - 1, 10**9, -3)])
+def test_keyed_draws_are_split_mix_in_whole_numbers(keys):
+    for z in (0, 1, 12345678901234567890, WORD - 1):
+        assert int(mix(np.uint64(z))) == split_mix(z)
+        assert unit(np.uint64(z)) == (split_mix(z) >> 11) / 2**53
+    out = np.empty(6)
+    uniforms(*keys, out)
+    assert out.tolist() == drawn(*keys, 6)
+    assert uniform(*keys) == out[0]
+
+
+def test_rand_k_is_selection_sampling_and_participation_compares_a_draw():
+    _, _, support, _, _, _ = problem(np.float64)
+    ends = np.concatenate([[0], np.cumsum(np.minimum(3, support.sizes))])
+    positions, twin = np.empty(ends[-1], dtype=np.int64), []
+    rand_k._choose(1, 2, 4, support.indptr, ends, positions)
+    for i, size in enumerate(support.sizes.tolist()):
+        left = min(3, size)
+        for p, u in enumerate(drawn(1, 2, 4 + i, size)):
+            if u * (size - p) < left:
+                twin.append(support.indptr[i] + p)
+                left -= 1
+    assert positions.tolist() == twin
+    p, answers = np.linspace(0, 1, 9), np.zeros(9, dtype=bool)
+    participating._toss(1, 2, 4, p, answers)
+    assert answers.tolist() == [drawn(1, 2, participating.ANSWERS - 4 - i, 1)[0] < p[i] for i in range(9)]
+
+
+TESTED = {
+    *(f"{m.__name__}.{name}" for m in (csr, dense, one_hot) for name in ("_forward", "_backward")),
+    "errorfeedback.problems.blocks.dense._residual",
+    "errorfeedback.problems.blocks.base.gather",
+    "errorfeedback.problems.losses.logistic._slopes",
+    *(
+        f"errorfeedback.compressors.{name}"
+        for name in ("top_k._largest", "top_k._select", "rand_k._choose", "participating._toss")
+    ),
+    *(f"errorfeedback.sparsity.support.{name}" for name in ("add_at", "add_through", "descend", "_segments", "_ranks")),
+}
+
+
+def test_no_kernel_of_a_round_is_without_its_twin():
+    found = set()
+    for part in ("problems", "compressors", "sparsity", "methods"):
+        package = importlib.import_module(f"errorfeedback.{part}")
+        for _, name, _ in pkgutil.walk_packages(package.__path__, f"errorfeedback.{part}."):
+            module = importlib.import_module(name)
+            kernels = [k for k, v in vars(module).items() if isinstance(v, CPUDispatcher) and v.py_func.__module__ == name]
+            found |= {f"{name}.{kernel}" for kernel in kernels}
+    assert found == TESTED
