@@ -143,16 +143,16 @@ def test_bits_are_values_and_indices_that_the_other_side_cannot_know():
     head = 24 + 8  # of every client that sends something: version and check, count
     padding = sum(-bits % 8 for bits in index)
     payload = 64 * sent.sum() + sum(index)
-    assert top.cost() == (6 * head + padding + payload, payload)
-    assert top.authors_bits == 32 * sent.sum()
+    assert top.frames.cost(0, 64)[:2] == (6 * head + padding + payload, payload)
+    assert top.frames.cost(0, 64).authors == 32 * sent.sum()
     rand = ef.RandK(2).on(support)(u, Round(0, 0))
-    assert rand.cost() == (6 * head + 64 * sent.sum(), 64 * sent.sum())  # the server repeats the draw
+    assert rand.frames.cost(0, 64)[:2] == (6 * head + 64 * sent.sum(), 64 * sent.sum())  # the server repeats the draw
     perm = ef.PermK().on(support)(u, Round(0, 0))
     senders = len(np.unique(np.searchsorted(support.indptr, perm.positions, side="right")))
-    assert perm.cost() == (senders * head + 64 * support.d, 64 * support.d)
+    assert perm.frames.cost(0, 64)[:2] == (senders * head + 64 * support.d, 64 * support.d)
     whole = ef.Identity().on(support)(u, Round(0, 0))
-    assert whole.cost() == (6 * head + 64 * support.size, 64 * support.size)
-    assert whole.authors_bits == 32 * support.n * support.d
+    assert whole.frames.cost(0, 64)[:2] == (6 * head + 64 * support.size, 64 * support.size)
+    assert whole.frames.cost(0, 64).authors == 32 * support.n * support.d
 
 
 def test_index_bits_are_exact_at_powers_of_two():

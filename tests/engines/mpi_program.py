@@ -103,7 +103,7 @@ def count():
         def inner(self, x, ctx):
             nonlocal own
             messages = job(self, x, ctx)
-            own += sum(message.cost(ctx.ask.bits(64))[0] for message in messages) // 8
+            own += sum(message.frames.cost(ctx.ask.bits(64), 64).bits for message in messages) // 8
             return messages
 
         return inner

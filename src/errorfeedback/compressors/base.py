@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.compressors.frames import Frames, frame_bits
-from errorfeedback.core import AUTHORS_VALUE_BITS, VALUE_BITS, Floats, Integers, Lifted, Model, PerClient, Round
+from errorfeedback.core import VALUE_BITS, Floats, Integers, Lifted, Model, PerClient, Round
 from errorfeedback.sparsity.support import Support, add_at, add_through
 
 
@@ -35,16 +35,6 @@ class Message:
     """How the values are put on the wire."""
     told: Floats | None = None
     """(n, ask.numbers): what else the rule asked the clients for."""
-
-    def cost(self, told: int = 0) -> tuple[int, int]:
-        """Bits on the wire, and of their payload, where every client tells that many bits beside its values."""
-        return self.frames.cost(told, 8 * self.values.itemsize)
-
-    @property
-    def authors_bits(self) -> int:
-        """The same as the authors count: 32 bits per value, indices free, a full gradient costs d."""
-        sent = len(self.values) if self.positions is not None else self.support.n * self.support.d
-        return AUTHORS_VALUE_BITS * sent
 
     def scatter(self, total: Model) -> None:
         """total + P' message, in place, one value after the other."""
@@ -102,7 +92,8 @@ class Operator(ABC):
     @cached_property
     def whole(self) -> Frames:
         """What the uncompressed message takes."""
-        return Frames(self.support.sizes, np.zeros(self.support.n, dtype=np.int64))
+        s = self.support
+        return Frames(s.sizes, np.zeros(s.n, dtype=np.int64), charged=s.n * s.d)
 
     @cached_property
     def empty(self) -> Frames:

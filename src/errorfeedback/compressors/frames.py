@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.core import Integers
+from errorfeedback.core import AUTHORS_VALUE_BITS, Integers
 
 PerClients: TypeAlias = NDArray[Any]
 """One number per client: whole, or an average."""
@@ -51,6 +51,17 @@ def frame_bits(counts: PerClients, index_bits: PerClients, value_bits: int, told
     return whole * ((counts > 0) | (told > 0))
 
 
+class Cost(NamedTuple):
+    """Bits of a shard's frames in a round."""
+
+    bits: int
+    """On the wire."""
+    payload: int
+    """Without heads, counts and padding."""
+    authors: int
+    """As the authors count: 32 per value, indices free, a full gradient costs d values."""
+
+
 @dataclass(eq=False)
 class Frames:
     """How many values, and bits of indices, every client of a shard sends in a round. Both sides know it beforehand."""
@@ -61,20 +72,24 @@ class Frames:
     """None: values travel in the precision of the problem."""
     absent: int = 0
     """Entries of x that nobody has to send down, because their clients do not answer."""
-    _memo: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
+    charged: int | None = None
+    """How many values the authors charge for, where it is not those that are sent."""
+    _memo: dict[tuple[int, int], Cost] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def total(self) -> int:
         """Values of all clients."""
         return int(self.counts.sum())
 
-    def cost(self, told: int, value_bits: int) -> tuple[int, int]:
-        """Bits of all frames, and of their payload, where every client tells that many bits beside its values."""
-        key = told, value_bits
-        if key not in self._memo:
-            self._memo[key] = self._cost(told, value_bits if self.value_bits is None else self.value_bits)
-        return self._memo[key]
+    def cost(self, told: int, value_bits: int) -> Cost:
+        """What the frames take where every client tells that many bits beside its values."""
+        try:
+            return self._memo[told, value_bits]
+        except KeyError:
+            found = self._memo[told, value_bits] = self._cost(told, self.value_bits or value_bits)
+            return found
 
-    def _cost(self, told: int, value_bits: int) -> tuple[int, int]:
+    def _cost(self, told: int, value_bits: int) -> Cost:
+        bits = int(frame_bits(self.counts, self.index_bits, value_bits, told).sum())
         payload = value_bits * self.total + int(self.index_bits.sum()) + told * len(self.counts)
-        return int(frame_bits(self.counts, self.index_bits, value_bits, told).sum()), payload
+        return Cost(bits, payload, AUTHORS_VALUE_BITS * (self.total if self.charged is None else self.charged))

@@ -64,7 +64,8 @@ def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
     """The frames of a shard's message; `message.cost` says their length."""
     support, frames, dtype = message.support, message.frames, message.values.dtype
     precision, lead = FORMATS[frames.value_bits or 8 * dtype.itemsize]
-    out = np.zeros(message.cost(ctx.ask.bits(8 * dtype.itemsize))[0] // 8, dtype=np.uint8)
+    value_bits = 8 * dtype.itemsize
+    out = np.zeros(frames.cost(ctx.ask.bits(value_bits), value_bits).bits // 8, dtype=np.uint8)
     _encode(
         (ctx.seed, ctx.t, support.first),
         lead,
@@ -73,7 +74,7 @@ def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
         NOWHERE if message.positions is None else message.positions,
         NOWHERE if agreed.positions is None else agreed.positions,
         frames.counts,
-        _widths(ctx.ask, 8 * dtype.itemsize),
+        _widths(ctx.ask, value_bits),
         _patterns(message.told, ctx.ask, dtype),
         message.values.astype(precision, copy=False).view(np.uint8),
         out,

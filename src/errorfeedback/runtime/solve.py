@@ -331,12 +331,13 @@ class _Server:
         up, down, total = 0, self.broadcast_bits, self.total
         total.fill(0.0)
         for message in messages:
-            bits, payload = message.cost(told)
+            frames = message.frames
+            bits, payload, authors = frames.cost(told, self.value_bits)
             up += bits
             self.payload += payload
-            if not told:  # a client that has to tell something needs x
-                down -= self.value_bits * message.frames.absent
-            self.authors += 0 if first else message.authors_bits
+            if frames.absent and not told:  # a client that has to tell something needs x
+                down -= self.value_bits * frames.absent
+            self.authors += 0 if first else authors
             message.scatter(total)
         self.uplink += up
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
