@@ -8,16 +8,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
 from errorfeedback.compressors.frames import LOSS_FRAME_BITS
+from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.problems.scaling import scaled
+from errorfeedback.problems.spread import agreed
 from errorfeedback.runtime.local import LocalSession
+from errorfeedback.runtime.spread import spread as make_spread
 from errorfeedback.runtime.worker import Worker
 
-OPTIONS = {"rounds": 10, "seed": 3, "every": 4}
+OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
 
 
 def problems():
@@ -75,9 +79,9 @@ class Counting:
         self.down += len(buffer)
         return self.world.Isend(buffer, *more)
 
-    def Ibcast(self, buffer):
-        self.down += (self.size - 1) * len(buffer) * (self.rank == 0)
-        return self.world.Ibcast(buffer)
+    def Ibcast(self, buffer, root):
+        self.down += (self.size - 1) * len(buffer) * (self.rank == root)
+        return self.world.Ibcast(buffer, root)
 
     def total(self, number):
         out = np.zeros(1, dtype=np.int64)
@@ -148,17 +152,17 @@ def fail():
 
 
 def damage():
-    """A byte of rank 1's answer in round 5 changes on the way."""
+    """A byte of rank 1's answer in round 3 changes on the way."""
     engine = ef.MPI()
     world = vars(engine)["world"] = Damaging(engine.world)
-    ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=engine)
+    ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, metrics=False, engine=engine)
     say(f"not noticed on {world.rank}")
 
 
 class Damaging(Counting):
     def Send(self, buffer, *more):
         self.up += 1
-        if self.up == 7:
+        if self.up == 4:
             buffer = buffer.copy()
             buffer[len(buffer) // 2] ^= 4
         self.world.Send(buffer, *more)
@@ -169,6 +173,81 @@ def resume():
     whole = ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS)
     assert_same_bits(result, whole, "resume")
     say("same bits")
+
+
+def table():
+    """Rows with three classes, and their clients, of which the first is larger than TOGETHER (`smoothness.clients`)."""
+    rng = np.random.default_rng(4)
+    clients = np.repeat(np.arange(9), [60, 5, 7, 3, 6, 4, 8, 5, 9])
+    X = rng.standard_normal((len(clients), 25)) * (rng.random((len(clients), 25)) < 0.3)
+    X[clients == 0] = rng.standard_normal((60, 25))
+    return X, rng.integers(0, 3, len(clients)), clients
+
+
+def fitted(engine, checkpoint=None):
+    """A model of which every rank has the rows of its own clients."""
+    X, y, clients = table()
+    ends = [0, 2, 5, 6, 9] if engine.together.size == 4 else [9 * k // engine.together.size for k in range(5)]
+    mine = (clients >= ends[engine.together.rank]) & (clients < ends[engine.together.rank + 1])
+    model = EF21Classifier(max_iter=20, tol=0)
+    return model.fit(X[mine], y[mine], groups=clients[mine], engine=engine, checkpoint=checkpoint)
+
+
+def assert_same_model(a, b):
+    assert np.array_equal(a.coef_, b.coef_)
+    assert np.array_equal(a.intercept_, b.intercept_)
+    for column in a.history_.keys() - {"seconds"}:
+        assert np.array_equal(a.history_[column], b.history_[column], equal_nan=True), column
+
+
+def spread():
+    """Nobody has all rows, and the model is that of one process; the rules that need no rows of others work too."""
+    engine = ef.MPI()
+    assert_same_model(fitted(engine), fitted(ef.Local()))
+    X, y, clients = table()
+    mine = clients % engine.world.size == engine.world.rank
+    part = agreed(ef.least_squares(X[mine], y[mine], clients[mine]), engine.together)
+    problem = make_spread(part, engine.together)
+    top1 = ef.EF21(ef.TopK(1))
+    for method, rule in (
+        (top1, ef.RareFeatures()),
+        (top1, ef.Weighted()),
+        (top1, ef.EF21Standard()),
+        (ef.DGD(), ef.InverseL()),
+    ):
+        result = ef.solve(problem, method, rule, rounds=5, engine=engine)
+        assert result.history["f"][-1] <= result.history["f"][0]
+    if engine.world.size > 1:
+        for job, words in (
+            (lambda: ef.solve(problem, top1, ef.Spectral(), rounds=1, engine=engine), "lie on several ranks"),
+            (lambda: ef.solve(problem, ef.DGD(), ef.Constant(0.1), rounds=1), "needs engine=ef.MPI"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                job()
+        whole = ef.analyse(ef.least_squares(X, y, clients))
+        assert ef.analyse(problem).L >= whole.L
+        assert ef.analyse(problem).L_plus >= whole.L_plus
+    say("same model")
+
+
+def spread_fail():
+    """The last rank dies in round 12; a checkpoint is written after every fifth."""
+    engine = ef.MPI()
+    before = Worker.round
+
+    def broken(self, x, ctx):
+        if ctx.t == 12 and engine.world.rank == engine.world.size - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return before(self, x, ctx)
+
+    Worker.round = broken
+    fitted(engine, ef.Checkpoint(sys.argv[2], every=5))
+
+
+def spread_resume():
+    assert (Path(sys.argv[2]) / "round-000000000010.ef").exists()
+    assert_same_model(fitted(ef.MPI(), ef.Checkpoint(sys.argv[2], every=5)), fitted(ef.Local()))
+    say("same model")
 
 
 def endless():

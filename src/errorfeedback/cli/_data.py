@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from errorfeedback.engines.mpi import MPI
+from errorfeedback.engines.threads import Threads
 from errorfeedback.estimators.model_file import Saved, load
 from errorfeedback.problems.tables import Data, read
 from errorfeedback.records.network import quantity
+from errorfeedback.runtime.local import Engine, Local
 
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MODEL = "model.npz"
+ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
 
 
 @contextmanager
@@ -26,6 +30,13 @@ def clear_errors() -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of that name."""
+    if name not in ENGINES:
+        raise ValueError(f"engine = {name!r}; it must be one of {', '.join(ENGINES)}")
+    return ENGINES[name]()
 
 
 def budget_of(text: str) -> float | None:

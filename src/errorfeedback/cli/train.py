@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,20 +16,27 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from errorfeedback.cli._data import MODEL, budget_of, clear_errors, groups_of
+from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of, groups_of
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.problems.parts import hand_out, read_folder
 from errorfeedback.problems.tables import Data, read
+from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.report.training import training_page
+from errorfeedback.runtime.local import Engine
 
 HEAVIEST = 30
 """Weights in the report."""
+SECONDS = 60.0
+"""Between checkpoints."""
 
 
 def train(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="LIBSVM, .csv, .tsv, .parquet, .npz, or a known name.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="LIBSVM, .csv, .tsv, .parquet, .npz, a known name, or a folder of parts.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the model, the history and the report.")],
     clients: Annotated[int, typer.Option(min=1, help="Deal the rows evenly to that many clients.")] = 10,
     groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None,
@@ -46,13 +54,16 @@ def train(
     tolerance: Annotated[float, typer.Option(min=0, help="Stop when the loss falls by less than that share.")] = 1e-6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False,
+    engine: Annotated[str, typer.Option(help="local, threads (two), or mpi: on the ranks of mpiexec.")] = "local",
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to write the state to, or to go on from.")] = None,
 ) -> None:
-    """Train a linear model across clients; write the model, the history and a report."""
+    """Train a linear model across clients; write the model, the history and a report.
+
+    In a folder of parts every file is a client, unless --client-column names the clients in it. Each rank of --engine mpi
+    reads its own files only; a single file is read by rank 0, which hands the others their clients' rows.
+    """
     with clear_errors():
-        found = read(data, target=target, client_column=client_column)
-        if found.y is None:
-            raise ValueError(f"{data} has no target; training needs one")
-        held = None if valid is None else read(valid, target=target, encoding=found.encoding)
+        on = engine_of(engine)
         model: EF21Classifier | EF21Regressor = (EF21Regressor if regression else EF21Classifier)(
             n_clients=clients,
             k=k,
@@ -66,18 +77,50 @@ def train(
             budget=budget_of(budget),
             random_state=seed,
         )
-        names = groups_of(groups, found)
-        n = clients if names is None else len(np.unique(names))
-        n = min(n, found.A.shape[0])
-        live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True) if not quiet else None
-        if live is not None:
-            live.start()
-        try:
-            model.fit(found.A, found.y, groups=names, watch=_view(live, model, n), valid=_held(held))
-        finally:
+        with on.together.guard():
+            found = _part(data, on, model, groups, target, client_column)
+            assert found.y is not None, "data without a target is refused"
+            held = None if valid is None else read(valid, target=target, encoding=found.encoding)
+            told = on.together.all((found.A.shape[0], len(np.unique(np.asarray(found.clients)))))
+            rows, n = (sum(each) for each in zip(*told, strict=True))
+            shown = on.leads and not quiet
+            live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True) if shown else None
             if live is not None:
-                live.stop()
-    _write(out, model, found, n, target)
+                live.start()
+            try:
+                model.fit(
+                    found.A,
+                    found.y,
+                    groups=found.clients,
+                    watch=_view(live, model, n),
+                    valid=_held(held),
+                    engine=on,
+                    checkpoint=None if checkpoint is None else Checkpoint(checkpoint, seconds=SECONDS),
+                )
+            finally:
+                if live is not None:
+                    live.stop()
+    if on.leads:
+        _write(out, model, found, rows, n, target)
+
+
+def _part(
+    data: str, on: Engine, model: LinearEF21, groups: Path | None, target: str | None, client_column: str | None
+) -> Data:
+    """The rows of this process, with the client of each."""
+
+    def whole() -> Data:
+        found = read(data, target=target, client_column=client_column)
+        if found.y is None:
+            raise ValueError(f"{data} has no target; training needs one")
+        names = groups_of(groups, found)
+        return replace(found, clients=model.dealt(found.A.shape[0]) if names is None else names)
+
+    if not Path(data).is_dir():
+        return hand_out(whole, on.together)
+    if groups is not None:
+        raise ValueError(f"--groups names the clients of one file's rows, and {data} is a folder; use --client-column")
+    return read_folder(data, on.together, target=target, client_column=client_column)
 
 
 def _held(held: Data | None) -> tuple[Any, Any] | None:
@@ -108,11 +151,11 @@ def _view(live: Live | None, model: LinearEF21, n: int) -> Callable[[dict[str, f
     return show
 
 
-def _write(out: Path, model: LinearEF21, data: Data, n: int, target: str | None) -> None:
+def _write(out: Path, model: LinearEF21, data: Data, rows: int, n: int, target: str | None) -> None:
     command = shlex.join(["errorfeedback", *sys.argv[1:]])
     facts: list[tuple[str, Any]] = [
         ("data", data.name),
-        ("rows", data.A.shape[0]),
+        ("rows", rows),
         ("features", data.A.shape[1]),
         ("clients", n),
         ("loss", float(model.history_["f"][-1])),

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from errorfeedback.compressors.base import Message, Operator
 from errorfeedback.core import NOTHING, Ask, Model, PerClient, Round
 from errorfeedback.engines.post import Inbox, Outbox, broadcast, is_smaller, receive
+from errorfeedback.engines.ranks import Ranks
 from errorfeedback.engines.watcher import Watcher
 from errorfeedback.engines.wire import decode, decode_losses, encode, encode_losses
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.files import content, value_of
 from errorfeedback.runtime.keeper import Interrupted
-from errorfeedback.runtime.local import LocalSession, joined, shards_for
+from errorfeedback.runtime.local import LocalSession, Session, joined, shards_for
 from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, workers
 
@@ -52,14 +53,19 @@ class MPI:
         return COMM_WORLD
 
     @property
+    def together(self) -> Ranks:
+        """The ranks, where each makes its own part of a problem."""
+        return Ranks(self.world)
+
+    @property
     def leads(self) -> bool:
         return bool(self.world.rank == 0)
 
-    def open(self, problem: Problem, method: Method) -> Server | Follower:
+    def open(self, problem: Problem, method: Method) -> Session:
         world = self.world
         if world.size > problem.n:
             raise ValueError(f"{world.size} ranks, but there are only {problem.n} clients to share out")
-        cuts = [problem.n * k // world.size for k in range(world.size + 1)]
+        cuts = problem.cuts or [problem.n * k // world.size for k in range(world.size + 1)]
         lo, hi = cuts[world.rank], cuts[world.rank + 1]
         who = f"rank {world.rank} (clients {lo} to {hi - 1})"
         try:
@@ -71,7 +77,7 @@ class MPI:
         watcher = Watcher(f"{who} died: it was killed or crashed; the last checkpoint goes on from there", self._job())
         if self.leads:
             return Server(world, part, problem, method, cuts, watcher)
-        return Follower(world, part, problem, method, cuts, who, watcher)
+        return cast(Session, Follower(world, part, problem, method, cuts, who, watcher))  # all it ever does is to carry
 
     def _job(self) -> str:
         """A name that only this run has, known to all ranks."""

@@ -88,8 +88,9 @@ class Inbox:
         return self.letter.read()
 
 
-def broadcast(world: Any, buffer: Bytes) -> None:
-    until(world.Ibcast(buffer).Test)
+def broadcast(world: Any, buffer: Bytes, rank: int = 0) -> None:
+    """What a rank has, to all."""
+    until(world.Ibcast(buffer, rank).Test)
 
 
 def receive(world: Any, rank: int) -> tuple[Bytes, int]:

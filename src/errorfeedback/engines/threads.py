@@ -19,6 +19,7 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.runtime.local import LocalSession, joined, shards_for
 from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, workers
@@ -40,6 +41,7 @@ class Threads:
 
     count: int = 2
     leads: ClassVar[bool] = True
+    together: ClassVar[Together] = ALONE
 
     def __post_init__(self) -> None:
         if self.count < 1:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -15,6 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from errorfeedback.core import Floats, Model
 from errorfeedback.estimators.training import Recipe, Trained, even, train
 from errorfeedback.problems.glm import GLM
+from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.stopping import Budget, RelativeDecrease
 
 Watch = Callable[[dict[str, float]], None]
@@ -82,18 +84,30 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         numeric = self._numeric_target()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric)
         w = np.asarray(_check_sample_weight(weights, X, ensure_non_negative=True))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        clients = even(X.shape[0], self.n_clients, seed) if groups is None else np.asarray(groups)
+        clients = self.dealt(X.shape[0]) if groups is None else np.asarray(groups)
         if clients.shape != (X.shape[0],):
             raise ValueError(f"groups has shape {clients.shape}, but X has {X.shape[0]} rows; name a client for each row")
         keep = w > 0
         X = sparse.csr_array(X)
         return (X, y, w, clients) if keep.all() else (X[keep], np.asarray(y)[keep], w[keep], clients[keep])
 
+    def dealt(self, rows: int) -> NDArray[Any]:
+        """A client for every row, where nobody names them."""
+        return even(rows, self.n_clients, int(check_random_state(self.random_state).randint(2**31 - 1)))
+
     def _numeric_target(self) -> bool:
         return False
 
-    def _train(self, problem: GLM, free: list[int], models: int, watch: Watch | None, valid: Held | None) -> Self:
+    def _train(
+        self,
+        problem: GLM,
+        free: list[int],
+        models: int,
+        watch: Watch | None,
+        valid: Held | None,
+        engine: Engine | None,
+        checkpoint: Checkpoint | None,
+    ) -> Self:
         """Run, and keep what the run says."""
         self.validation_: list[tuple[float, float]] = []
 
@@ -115,7 +129,18 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         stops = [RelativeDecrease(self.tol), *([] if self.budget is None else [Budget(bytes=self.budget)])]
         start = self._start(problem, models)
         held = None if valid is None else judge
-        self._set(train(problem, free, recipe, x0=start, stop=stops, judge=held, watch=watch), models)
+        trained = train(
+            problem,
+            free,
+            recipe,
+            x0=start,
+            stop=stops,
+            judge=held,
+            watch=watch,
+            engine=engine,
+            checkpoint=checkpoint,
+        )
+        self._set(trained, models)
         return self
 
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:

@@ -13,6 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from errorfeedback.core import Floats
 from errorfeedback.estimators.base import Held, LinearEF21, Watch
 from errorfeedback.estimators.training import one_against_rest
+from errorfeedback.problems.together import ALONE
+from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.runtime.local import Engine
 
 
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
@@ -34,20 +37,27 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         *,
         watch: Watch | None = None,
         valid: Held | None = None,
+        engine: Engine | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Self:
         """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling."""
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling. With `engine=ef.MPI()` every
+        rank gives the rows of its own clients. A run that is in the folder of `checkpoint` already is gone on with."""
         X, y, weights, clients = self._rows(X, y, sample_weight, groups)
         check_classification_targets(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
-        self.classes_, code = np.unique(y, return_inverse=True)
+        together = ALONE if engine is None else engine.together
+        self.classes_ = np.unique(np.concatenate(together.all(np.unique(y))))
         if known is not None and not np.array_equal(known, self.classes_):
             raise ValueError(f"warm_start: the classes were {known}, and are {self.classes_}; set warm_start=False")
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
         count = len(self.classes_)
-        problem, free = one_against_rest(X, code, count, clients, intercept=self.fit_intercept, weights=weights)
-        return self._train(problem, free, 1 if count == 2 else count, watch, valid)
+        code = np.searchsorted(self.classes_, y)
+        problem, free = one_against_rest(
+            X, code, count, clients, intercept=self.fit_intercept, weights=weights, together=together
+        )
+        return self._train(problem, free, 1 if count == 2 else count, watch, valid, engine, checkpoint)
 
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
         """Log loss and accuracy."""

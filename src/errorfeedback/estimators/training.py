@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,13 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, Matrix, logistic
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
-from errorfeedback.runtime.local import Engine
+from errorfeedback.problems.spread import agreed
+from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.records.checkpoint import Checkpoint, Folder
+from errorfeedback.runtime.local import Engine, Local
+from errorfeedback.runtime.resume import resume
 from errorfeedback.runtime.solve import Result, solve
+from errorfeedback.runtime.spread import spread
 from errorfeedback.runtime.stopping import Stop, Validation
 from errorfeedback.stepsizes.automatic import Automatic
 
@@ -79,17 +85,20 @@ def train(
     judge: Callable[[Model], float] | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
     engine: Engine | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """Minimise f + R by EF21 with the automatic step; `free` are the columns of the intercepts. `judge` gives the
-    loss of a model on held-out data, and the run stops when it has stopped falling.
+    loss of a model on held-out data, and the run stops when it has stopped falling. `problem` has the clients of this
+    process, where the engine has several. A run that is in the folder of `checkpoint` already is gone on with.
 
     >>> import errorfeedback as ef
     >>> problem = ef.logistic(np.eye(4), [0, 1, 0, 1], clients=2, intercept=True)
     >>> train(problem, [4], Recipe(l2=0.1, rounds=100)).x[:4].round(2).tolist()
     [-0.78, 0.78, -0.78, 0.78]
     """
-    target = scaled(problem) if recipe.scale else None
-    inner: Problem = problem if target is None else target
+    engine = Local() if engine is None else engine
+    target = scaled(problem, engine.together) if recipe.scale else None
+    inner: Problem = spread(problem if target is None else target, engine.together)
     start = None if x0 is None else (x0 if target is None else target.rescaled(x0))
 
     def model(z: Model) -> Model:
@@ -97,6 +106,9 @@ def train(
         return full if target is None else target.unscaled(full)
 
     checks = [] if judge is None else [Validation(lambda z: judge(model(z)))]
+    if checkpoint is not None and engine.together.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
+        run = resume(checkpoint.folder, problem=inner, engine=engine, watch=watch)
+        return Trained(run.x if target is None else target.unscaled(run.x), run)
     run = solve(
         inner,
         EF21(_compressor(problem, free, recipe)),
@@ -109,6 +121,7 @@ def train(
         prox=_penalty(problem, target, free, recipe),
         stop=[*stop, *checks],
         watch=watch,
+        checkpoint=checkpoint,
     )
     return Trained(run.x if target is None else target.unscaled(run.x), run)
 
@@ -131,7 +144,14 @@ def _penalty(problem: GLM, target: Scaled | None, free: Sequence[int], recipe: R
 
 
 def one_against_rest(
-    A: Matrix, code: NDArray[Any], classes: int, clients: NDArray[Any], *, intercept: bool, weights: Floats
+    A: Matrix,
+    code: NDArray[Any],
+    classes: int,
+    clients: NDArray[Any],
+    *,
+    intercept: bool,
+    weights: Floats,
+    together: Together = ALONE,
 ) -> tuple[GLM, list[int]]:
     """All classes in one problem, and the columns of their intercepts.
 
@@ -146,12 +166,12 @@ def one_against_rest(
     width = A.shape[1]
     models = 1 if classes == 2 else classes
     if models == 1:
-        problem = logistic(A, np.where(code == 1, 1, -1), clients, sample_weight=weights)
+        problem = logistic(A, np.where(code == 1, 1, -1), clients, sample_weight=weights, classes=(-1, 1))
     else:
         stacked = sparse.csr_array(sparse.kron(sparse.eye_array(models), A, format="csr"))
         signs = np.where(code[None, :] == np.arange(models)[:, None], 1, -1).ravel()
-        problem = logistic(stacked, signs, np.tile(clients, models), sample_weight=np.tile(weights, models))
-    return problem, [width * (c + 1) - 1 for c in range(models)] if intercept else []
+        problem = logistic(stacked, signs, np.tile(clients, models), sample_weight=np.tile(weights, models), classes=(-1, 1))
+    return agreed(problem, together), [width * (c + 1) - 1 for c in range(models)] if intercept else []
 
 
 def even(rows: int, n: int, seed: int) -> NDArray[Any]:

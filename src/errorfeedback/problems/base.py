@@ -109,6 +109,16 @@ class Problem(ABC):
         """What bounds the Hessians, or an error that says why nothing does."""
 
     @property
+    def cuts(self) -> list[int] | None:
+        """0, ..., n: which clients' rows lie on which rank, where they lie on several."""
+        return None
+
+    @property
+    def norms(self) -> PerClient | None:
+        """L_i of every client, where the rows to compute them from are not all here."""
+        return None
+
+    @property
     def setup_bits(self) -> tuple[int, int]:
         """What crossed the wire up and down before round 0, all clients together."""
         return 0, 0

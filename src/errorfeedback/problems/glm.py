@@ -16,7 +16,7 @@ from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, precision
 from errorfeedback.problems.base import Curvature, Problem
-from errorfeedback.problems.blocks.base import Blocks
+from errorfeedback.problems.blocks.base import Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
 from errorfeedback.problems.blocks.uniform import Uniform
@@ -55,8 +55,24 @@ class GLM(Problem):
     classes: tuple[Any, Any] | None = None
     """The two labels that became -1 and +1."""
     intercept: bool = False
-    shares: PerRow | None = None
-    """(rows,): f_i = sum_rows share * loss; 1/m_i where there are no sample weights."""
+    sample_weight: PerRow | None = None
+    weight_sum: float = 0.0
+    """The sum of all clients' sample weights."""
+
+    @cached_property
+    def shares(self) -> PerRow | None:
+        """(rows,): f_i = sum_rows share * loss; 1/m_i where there are no sample weights."""
+        return None if self.sample_weight is None else self.support.n_total * self.sample_weight / self.weight_sum
+
+    @property
+    def weight_sums(self) -> PerClient:
+        """The sum of every client's sample weights."""
+        return np.zeros(self.n) if self.sample_weight is None else _per_client(self.sample_weight, self.rows)
+
+    @property
+    def fill(self) -> Fill:
+        """What the choice of the layout looked at."""
+        return Fill.of(self.lifted, self.support, self.rows)
 
     @cached_property
     def blocks(self) -> Blocks:
@@ -126,7 +142,8 @@ class GLM(Problem):
             discarded_rows=self.discarded_rows,
             classes=self.classes,
             intercept=self.intercept,
-            shares=None if self.shares is None else self.shares[a:b],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[a:b],
+            weight_sum=self.weight_sum,
         )
 
     def curvature(self) -> Curvature:
@@ -190,9 +207,10 @@ def logistic(
     intercept: bool = False,
     dtype: DTypeLike = np.float64,
     sample_weight: ArrayLike | None = None,
+    classes: tuple[Any, Any] | None = None,
 ) -> GLM:
     """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); y in any two values, the larger one is +1.
-    Options as in `least_squares`.
+    `classes` names the two where the rows at hand need not have both. Other options as in `least_squares`.
 
     >>> logistic(np.eye(4), ["no", "yes", "no", "yes"], clients=2).classes
     ('no', 'yes')
@@ -200,12 +218,18 @@ def logistic(
     labels = np.asarray(y)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(f"y[{int(np.flatnonzero(np.isnan(labels))[0])}] is nan; every row needs a label")
-    classes, code = np.unique(labels, return_inverse=True)
-    if len(classes) != 2:
-        shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
-        raise ValueError(f"y has {len(classes)} distinct values ({shown}); logistic regression needs exactly two")
-    pair = (classes[0].item(), classes[1].item())
-    signs = np.where(code.reshape(labels.shape) == 1, 1.0, -1.0)
+    found = np.unique(labels)
+    if classes is None:
+        if len(found) != 2:
+            shown = ", ".join(map(str, found[:5].tolist())) + (", ..." if len(found) > 5 else "")
+            raise ValueError(f"y has {len(found)} distinct values ({shown}); logistic regression needs exactly two")
+        pair = (found[0].item(), found[1].item())
+    else:
+        pair = classes
+    unknown = np.setdiff1d(found, pair)
+    if len(unknown):
+        raise ValueError(f"y has the value {unknown[0]}, which is neither of the classes {pair[0]} and {pair[1]}")
+    signs = np.where(labels == pair[1], 1.0, -1.0)
     return _glm(
         _as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, sample_weight, classes=pair
     )
@@ -237,6 +261,7 @@ def _glm(
     _check_clients(dealt, entries)
     support, positions = support_of(entries, features, d)
     rows, data, indptr = matrix.shape[0], matrix.data, matrix.indptr
+    weights = None if sample_weight is None else _sample_weights(sample_weight, dealt)
     lifted = sparse.csr_array((data, positions, indptr), shape=(rows, support.size))
     return GLM(
         support=support,
@@ -249,17 +274,28 @@ def _glm(
         rows=dealt.indptr,
         loss=loss,
         regularizer=NoPenalty() if regularizer is None else regularizer,
-        layout=next(layout for layout in LAYOUTS if layout.fits(lifted, support, dealt.indptr)),
+        layout=layout_for(Fill.of(lifted, support, dealt.indptr)),
         names=dealt.names,
         discarded_rows=dealt.discarded,
         classes=classes,
         intercept=intercept,
-        shares=None if sample_weight is None else _shares(sample_weight, dealt),
+        sample_weight=weights,
+        weight_sum=0.0 if weights is None else float(_per_client(weights, dealt.indptr).sum()),
     )
 
 
-def _shares(sample_weight: ArrayLike, dealt: Rows) -> PerRow:
-    """n w / (the sum of all w): the mean over clients of the clients' sums is the weighted mean over rows."""
+def layout_for(fill: Fill) -> type[Blocks]:
+    """The first layout that fits."""
+    return next(layout for layout in LAYOUTS if layout.fits(fill))
+
+
+def _per_client(w: PerRow, rows: Integers) -> PerClient:
+    return np.add.reduceat(w, rows[:-1], dtype=np.float64)
+
+
+def _sample_weights(sample_weight: ArrayLike, dealt: Rows) -> PerRow:
+    """The weights of the dealt rows. The mean over clients of f_i = n sum_rows w loss / (the sum of all w) is the weighted
+    mean over rows."""
     given = np.asarray(sample_weight, dtype=np.float64)
     total = len(dealt.order) + dealt.discarded
     if given.shape != (total,):
@@ -268,7 +304,7 @@ def _shares(sample_weight: ArrayLike, dealt: Rows) -> PerRow:
     w = given[dealt.order]
     if (w < 0).any() or not w.sum() > 0:
         raise ValueError("sample weights must not be negative, and their sum must be above 0")
-    return len(dealt.names) * w / w.sum()
+    return w
 
 
 def _as_csr(A: Matrix, intercept: bool, dtype: DTypeLike) -> sparse.csr_array:

@@ -18,6 +18,8 @@ from scipy import sparse
 
 from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.sparsity.support import add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
 
@@ -85,8 +87,8 @@ class Scaled(Problem):
         return f"{self.inner}; features scaled"
 
 
-def scaled(problem: Problem) -> Scaled:
-    """The problem with every feature's curvature brought to about 1.
+def scaled(problem: Problem, together: Together = ALONE) -> Scaled:
+    """The problem with every feature's curvature brought to about 1; `problem` has the clients of this process.
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
@@ -95,11 +97,12 @@ def scaled(problem: Problem) -> Scaled:
     """
     support = problem.support
     exponents = np.rint(np.log2(_sums(problem))).astype(np.float64)
-    mean = support.scatter(np.exp2(exponents)) / problem.n
+    sums = together.in_turn(np.zeros(problem.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(problem, exponents) * support.sizes).sum())
-    scale = (1.0 / np.sqrt(mean)).astype(problem.dtype)
     down = 8 * problem.dtype.itemsize * support.size
-    return Scaled(support, problem.columns, problem.width, problem.dtype, problem, scale, (up, down))
+    scale = (1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype)
+    exchange = tuple(sum(bits) for bits in zip(*together.all((up, down)), strict=True))
+    return Scaled(support, problem.columns, problem.width, problem.dtype, problem, scale, exchange)
 
 
 def _sums(problem: Problem) -> Lifted:

@@ -12,6 +12,7 @@ from errorfeedback.compressors.base import Message
 from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
+from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.runtime.memory import Lengths, cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, Worker, workers
 
@@ -26,6 +27,10 @@ class Engine(Protocol):
     @property
     def leads(self) -> bool:
         """Whether this process is the server."""
+
+    @property
+    def together(self) -> Together:
+        """The processes of the engine, where each makes its own part of a problem."""
 
     def open(self, problem: Problem, method: Method) -> Session:
         """Place the shards."""
@@ -66,6 +71,7 @@ class Local:
 
     shards: int | None = None
     leads: ClassVar[bool] = True
+    together: ClassVar[Together] = ALONE
 
     def __post_init__(self) -> None:
         if self.shards is not None and self.shards < 1:

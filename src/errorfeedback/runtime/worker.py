@@ -130,7 +130,7 @@ def workers(problem: Problem, method: Method, lo: int, hi: int, count: int) -> l
     """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector."""
     ends = [lo + (hi - lo) * k // count for k in range(count + 1)]
     _compile(problem.shard(lo, lo + 1), method)
-    whole = (lo, hi, count) == (0, problem.n, 1)
+    whole = (lo, hi, count) == (0, problem.n, 1) and problem.cuts is None
     parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
     scratch = np.empty(max(part.support.size for part in parts), dtype=problem.dtype)
     return [Worker(part, method, scratch) for part in parts]

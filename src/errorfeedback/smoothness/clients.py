@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import Floats, Integers, PerClient
+from errorfeedback.keyed import uniforms
 from errorfeedback.problems.base import Curvature
 from errorfeedback.smoothness.spectrum import ROUNDING, SEED, largest_eigenvalue, ritz
 from errorfeedback.sparsity.support import Support
@@ -39,7 +40,7 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
     left = side > 0
     if side.max(initial=0) > TOGETHER:
         norms, done = _lanczos_together(k, support, close)
-        left &= ~done
+        left &= ~(done & (side > TOGETHER))  # a client's bound must not depend on who else is in the shard
     for s in np.unique(side[left]):
         clients = np.flatnonzero(left & (side == s))
         batch = max(1, 2**24 // int(s) ** 2)
@@ -55,7 +56,10 @@ def _lanczos_together(k: Curvature, support: Support, close: float) -> tuple[Per
     def sums(u: Floats) -> PerClient:
         return cast(PerClient, np.bincount(owner, weights=u, minlength=support.n))
 
-    v = np.random.default_rng(SEED).standard_normal(support.size)
+    v = np.empty(support.size)
+    for client in range(support.n):
+        uniforms(SEED, 0, support.first + client, v[support.indptr[client] : support.indptr[client + 1]])
+    v -= 0.5
     v /= np.sqrt(sums(v * v))[owner]
     before, beta = np.zeros_like(v), np.zeros(support.n)
     diagonals: list[PerClient] = []

@@ -28,8 +28,15 @@ from errorfeedback.sparsity.support import Support
 class Smoothness:
     """L, L_i, L_max, L_tilde, L_plus, L_pm of a problem; computed when asked for, once."""
 
-    curvature: Curvature
-    support: Support
+    problem: Problem
+
+    @property
+    def support(self) -> Support:
+        return self.problem.support
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        return self.problem.curvature()
 
     @property
     def L(self) -> float:
@@ -130,10 +137,38 @@ class Smoothness:
         return out / self.support.n
 
 
+class Bounds(Smoothness):
+    """What the L_i alone say, where the rows lie on several ranks:
+
+    L <= (1/n) max_j sum_{i in I_j} L_i, because <v, H_i v> <= L_i ||v on J_i||^2; L_plus as in Lemma 2.
+    """
+
+    @cached_property
+    def L_i(self) -> PerClient:
+        assert self.problem.norms is not None
+        return self.problem.norms
+
+    @property
+    def convex(self) -> bool:
+        return False  # unknown here
+
+    @property
+    def L_plus_exact(self) -> bool:
+        return False
+
+    @cached_property
+    def _L(self) -> Eigenvalue:
+        return Eigenvalue(self.support.max_over_features(self.L_i) / self.support.n, "sums of the L_i", tight=False)
+
+    @cached_property
+    def _L_plus(self) -> tuple[float, str]:
+        return self.lemma_2, "bound (Lemma 2)"
+
+
 def smoothness(problem: Problem) -> Smoothness:
     """The constants of a problem (computed once per problem)."""
     return problem.memo(_smoothness)
 
 
 def _smoothness(problem: Problem) -> Smoothness:
-    return Smoothness(problem.curvature(), problem.support)
+    return Smoothness(problem) if problem.norms is None else Bounds(problem)

@@ -54,7 +54,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Automatic(StepSize):
-    """`guess`: the first step size, 1/L by default; anything from 0.01/L to 100/L will do."""
+    """`guess`: the first step size, 1/(a bound on L) by default; anything from 0.01/L to 100/L will do."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21, DGD)
     command_bits: ClassVar[int] = 2
@@ -79,7 +79,8 @@ class Automatic(StepSize):
         )
 
     def start(self, theory: Theory, method: Method) -> Guarded:
-        return Guarded(1.0 / theory.L if self.guess is None else self.guess)
+        bound = theory.support.max_over_features(theory.L_i) / theory.n  # on L, from what the clients know
+        return Guarded(1.0 / bound if self.guess is None else self.guess)
 
     def ask(self, state: Guarded) -> Ask:
         return Ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,28 @@ from errorfeedback.core import Integers, Lifted, Model, PerRow
 from errorfeedback.sparsity.support import Support
 
 
+@dataclass(frozen=True)
+class Fill:
+    """What the choice of a layout looks at."""
+
+    nonzeros: int
+    room: int
+    """sum_i m_i |J_i|: what dense blocks would hold."""
+    value: float | None
+    """The value of all nonzeros, where they have the same."""
+
+    @classmethod
+    def of(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Fill:
+        same = bool(np.all(lifted.data == lifted.data[0]))
+        return cls(int(lifted.nnz), int(np.diff(rows) @ support.sizes), float(lifted.data[0]) if same else None)
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Fill]) -> Fill:
+        """The same of several parts together."""
+        value = parts[0].value if len({part.value for part in parts}) == 1 else None
+        return cls(sum(part.nonzeros for part in parts), sum(part.room for part in parts), value)
+
+
 @dataclass(frozen=True, eq=False)
 class Blocks(ABC):
     """The blocks A_i[:, J_i] of a shard. Sums run in an order that depends on the client alone: sharding changes no bit."""
@@ -25,8 +48,8 @@ class Blocks(ABC):
 
     @classmethod
     @abstractmethod
-    def fits(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> bool:
-        """Whether this layout is a good one for the rows (given at their lifted positions)."""
+    def fits(cls, fill: Fill) -> bool:
+        """Whether this layout is a good one for such rows."""
 
     @classmethod
     @abstractmethod

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, gather, local_positions, position_bits
+from errorfeedback.problems.blocks.base import Blocks, Fill, gather, local_positions, position_bits
 from errorfeedback.sparsity.support import Support
 
 
@@ -23,7 +23,7 @@ class CSR(Blocks):
     indptr: Integers
 
     @classmethod
-    def fits(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> bool:
+    def fits(cls, fill: Fill) -> bool:
         return True
 
     @classmethod

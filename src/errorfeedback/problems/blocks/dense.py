@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, local_positions
+from errorfeedback.problems.blocks.base import Blocks, Fill, local_positions
 from errorfeedback.sparsity.support import Support
 
 FILL = 0.3
@@ -29,8 +29,8 @@ class Dense(Blocks):
     offsets: Integers
 
     @classmethod
-    def fits(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> bool:
-        return lifted.nnz >= FILL * float(np.diff(rows) @ support.sizes)
+    def fits(cls, fill: Fill) -> bool:
+        return fill.nonzeros >= FILL * fill.room
 
     @classmethod
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Dense:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, gather, local_positions, position_bits
+from errorfeedback.problems.blocks.base import Blocks, Fill, gather, local_positions, position_bits
 from errorfeedback.sparsity.support import Support
 
 
@@ -24,8 +24,8 @@ class Uniform(Blocks):
     indptr: Integers
 
     @classmethod
-    def fits(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> bool:
-        return bool(np.all(lifted.data == lifted.data[0]))
+    def fits(cls, fill: Fill) -> bool:
+        return fill.value is not None
 
     @classmethod
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Uniform:

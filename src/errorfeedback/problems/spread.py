@@ -1,0 +1,140 @@
+"""A problem whose rows lie on several processes: each has those of its own clients, and nobody has all.
+
+Every process knows who owns which feature, and every client's L_i; nothing else about the others' rows. What needs all rows
+(L, L_plus by eigenvalues, spectral rules) is bounded from the L_i where a bound is known, and refused where none is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from errorfeedback.core import Lifted, Model, PerClient
+from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.blocks.base import Fill
+from errorfeedback.problems.glm import GLM, layout_for
+from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Problem):
+    """All clients; `part` has this process's own. Made by `runtime.spread`."""
+
+    L_i: PerClient
+    size: int
+    """`work` of all processes together."""
+    exchange: tuple[int, int]
+    lower: float
+    digest: str
+    """Of every client's gradients at two points: what the rows are."""
+    _part: Problem | None = field(default=None, init=False, repr=False)
+    _together: Together = field(default=ALONE, init=False, repr=False)
+    _cuts: tuple[int, ...] = field(default=(), init=False, repr=False)
+
+    def holding(self, part: Problem, together: Together) -> Spread:
+        """With the rows of this process."""
+        object.__setattr__(self, "_part", part)
+        object.__setattr__(self, "_together", together)
+        object.__setattr__(self, "_cuts", (0, *accumulate(together.all(part.n))))
+        return self
+
+    @property
+    def part(self) -> Problem:
+        """This process's own clients."""
+        if self._part is None:
+            raise ValueError("the rows of this problem are not here: make the problem again from its data, on every rank")
+        return self._part
+
+    @property
+    def cuts(self) -> list[int]:
+        return list(self._cuts)
+
+    @property
+    def norms(self) -> PerClient:
+        return self.L_i
+
+    @property
+    def setup_bits(self) -> tuple[int, int]:
+        return self.exchange
+
+    @property
+    def lower_bound(self) -> float:
+        return self.lower
+
+    @property
+    def work(self) -> int:
+        return self.size
+
+    def values(self, x: Model) -> PerClient:
+        """f_i(x) of every client; all processes must ask at the same time."""
+        return np.concatenate(self._together.all(self.part.values(x)))
+
+    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+        """All gradients, lifted; all processes must ask at the same time."""
+        mine = np.empty(self.part.n)
+        found = self._together.all((self.part.gradients(x, values=mine), mine))
+        grads, losses = (np.concatenate(each) for each in zip(*found, strict=True))
+        if values is not None:
+            values[:] = losses
+        if out is None:
+            return grads
+        out[:] = grads
+        return out
+
+    def shard(self, lo: int, hi: int) -> Problem:
+        first = self.part.support.first
+        if not first <= lo < hi <= first + self.part.n:
+            raise ValueError(
+                f"clients {lo} to {hi - 1} are not all here: this rank has {first} to {first + self.part.n - 1}; "
+                "a problem that is spread over ranks needs engine=ef.MPI()"
+            )
+        return self.part if (lo, hi) == (first, first + self.part.n) else self.part.shard(lo - first, hi - first)
+
+    def curvature(self) -> Curvature:
+        raise ValueError(
+            "the rows of this problem lie on several ranks, and what was asked for needs all of them; use ef.Automatic(), "
+            "or a rule that needs no more than the clients' own L_i (InverseL, EF21Standard, RareFeatures, Weighted)"
+        )
+
+    def __str__(self) -> str:
+        s = self.support
+        return f"n = {self.n} clients on {len(self.cuts) - 1} ranks, d = {self.d} features, c = {s.c}, r = {s.r}"
+
+
+def agreed(part: GLM, together: Together) -> GLM:
+    """A process's clients as a shard of the problem of all: features, layout and weights are those of all processes."""
+    told = together.all((part.width, part.columns, part.fill, part.weight_sums))
+    widths = sorted({width for width, *_ in told})
+    if len(widths) > 1:
+        raise ValueError(f"the ranks' rows have {widths[0]} and {widths[-1]} columns; they must have the same")
+    columns = np.unique(np.concatenate([theirs for _, theirs, _, _ in told]))
+    number = np.searchsorted(columns, part.columns).astype(np.int32)
+    support = joined_support(number[part.support.indices], part.support.sizes, len(columns), together)
+    sums = np.concatenate([theirs for *_, theirs in told])
+    return replace(
+        part,
+        support=support.shard(*own(part.n, together)),
+        columns=columns,
+        A=sparse.csr_array((part.A.data, number[part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))),
+        layout=layout_for(Fill.of_all([fill for _, _, fill, _ in told])),
+        weight_sum=float(sums.sum()),
+    )
+
+
+def joined_support(indices: NDArray[Any], sizes: NDArray[Any], d: int, together: Together) -> Support:
+    """Who owns which feature, over all processes."""
+    told = together.all((sizes, indices))
+    every = [np.concatenate(each) for each in zip(*told, strict=True)]
+    return Support(indptr=np.concatenate([[0], np.cumsum(every[0])]), indices=every[1], d=d)
+
+
+def own(n: int, together: Together) -> tuple[int, int]:
+    """The numbers of this process's clients."""
+    ends = [0, *accumulate(together.all(n))]
+    return ends[together.rank], ends[together.rank + 1]

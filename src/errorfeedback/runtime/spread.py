@@ -1,0 +1,41 @@
+"""One problem from the clients of several processes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from errorfeedback.problems.base import Problem
+from errorfeedback.problems.spread import Spread, joined_support
+from errorfeedback.problems.together import Together
+from errorfeedback.smoothness.constants import smoothness
+
+
+def spread(part: Problem, together: Together) -> Problem:
+    """The problem of all processes' clients, where `part` is this one's (`problems.spread.agreed`, or that scaled)."""
+    if together.size == 1:
+        return part
+    support = joined_support(part.support.indices, part.support.sizes, part.d, together)
+    told = together.all((smoothness(part).L_i, part.work, digests(part)))
+    norms, work, hashes = zip(*told, strict=True)
+    whole = Spread(
+        support=support,
+        columns=part.columns,
+        width=part.width,
+        dtype=part.dtype,
+        L_i=np.concatenate(norms),
+        size=sum(work),
+        exchange=part.setup_bits,
+        lower=part.lower_bound,
+        digest=hashlib.sha256(np.concatenate(hashes).tobytes()).hexdigest(),
+    )
+    return whole.holding(part, together)
+
+
+def digests(part: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """(n, 32): what every client's rows make of two points."""
+    grads = [part.gradients(np.full(part.d, value, dtype=part.dtype)) for value in (0.0, 1.0)]
+    ends = part.support.indptr
+    found = [hashlib.sha256(b"".join(g[ends[i] : ends[i + 1]].tobytes() for g in grads)).digest() for i in range(part.n)]
+    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(part.n, -1)

@@ -1,0 +1,114 @@
+"""Rows only where they belong: a model from parts of the data on any number of ranks is the model of one process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from launching import ENVIRONMENT, MPIEXEC, TIMEOUT, mpiexec, needs_mpi, told
+
+from errorfeedback.problems.parts import common_encoding, read_folder, share
+from errorfeedback.problems.tables import Encoding
+from errorfeedback.problems.together import ALONE
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Tables with numbers and words; the words of a column are not the same in every file."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for k in range(5):
+        lines = ["size,colour,shop,target"]
+        for _ in range(12):
+            colour = ["red", "green", "blue", "grey", "pink"][rng.integers(0, k + 1)]
+            size = rng.standard_normal()
+            lines.append(f"{size:.3f},{colour},{rng.integers(0, 2)},{int(size + (colour == 'red') > 0.5)}")
+        (folder / f"part-{k}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def train(data, out, *options, ranks=0):
+    command = [sys.executable, "-m", "errorfeedback", "train", str(data), "--out", str(out), "--quiet", "--rounds", "25"]
+    if ranks:
+        command = [MPIEXEC, "-n", str(ranks), *command, "--engine", "mpi"]
+    command += options
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
+
+
+def model(folder):
+    with np.load(folder / "model.npz") as file:
+        found = {name: file[name].tolist() for name in file.files if file[name].dtype.kind == "f"}
+    history = json.loads((folder / "history.json").read_text())
+    return found, json.dumps({name: column for name, column in history.items() if name != "seconds"})
+
+
+@needs_mpi
+def test_a_folder_of_parts_gives_the_same_model_on_any_number_of_ranks(parts, tmp_path):
+    for ranks in range(5):
+        done = train(parts, tmp_path / str(ranks), "--client-column", "shop", ranks=ranks)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "clients: 10" in done.stdout
+        assert "rows: 60" in done.stdout
+        assert model(tmp_path / "0") == model(tmp_path / str(ranks))
+
+
+@needs_mpi
+def test_a_file_is_handed_out_by_rank_0(parts, tmp_path):
+    for name, count in (("one", 0), ("many", 2)):
+        done = train(parts / "part-4.csv", tmp_path / name, "--clients", "6", ranks=count)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert model(tmp_path / "one") == model(tmp_path / "many")
+
+
+@needs_mpi
+def test_a_part_that_cannot_be_read_ends_the_job(parts, tmp_path):
+    (parts / "part-4.csv").write_text("size,colour,shop,target\n1.0,red,,1\n")
+    done = train(parts, tmp_path / "out", ranks=2)
+    assert done.returncode != 0
+    assert "errorfeedback: rank 1 failed: ValueError" in done.stderr
+    assert "part-4.csv: column 'shop' has no value in row 1" in done.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_rank_gives_its_own_rows_to_an_estimator(ranks):
+    told(mpiexec(ranks, "spread"), ranks, "same model")
+
+
+@needs_mpi
+def test_such_a_run_is_resumed_on_another_number_of_ranks(tmp_path):
+    done = mpiexec(3, "spread_fail", tmp_path)
+    assert "rank 2 (clients 6 to 8) died" in done.stderr
+    told(mpiexec(2, "spread_resume", tmp_path), 2, "same model")
+
+
+class Some:
+    """A process that only has a number."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+
+def test_files_are_shared_out_in_order_and_evenly():
+    for work in ([5, 5, 5, 5], [100, 1, 1, 1], [1, 1, 1, 100], [0, 0, 0, 0]):
+        ends = [share(work, Some(rank, 3)) for rank in range(3)]
+        assert [lo for lo, _ in ends] == [0] + [hi for _, hi in ends[:-1]]
+        assert ends[-1][1] == 4
+        assert all(lo < hi for lo, hi in ends)
+    assert [share([5, 5, 5, 5], Some(rank, 2)) for rank in range(2)] == [(0, 2), (2, 4)]
+
+
+def test_parts_must_agree(tmp_path):
+    text, number = Encoding(2, (("a", ("x", "y")),)), Encoding(1, (("a", None),))
+    assert common_encoding([text, Encoding(1, (("a", ("z",)),))]) == Encoding(3, (("a", ("x", "y", "z")),))
+    assert common_encoding([Encoding(3), Encoding(7)]) == Encoding(7)
+    with pytest.raises(ValueError, match="text in some part files and numbers in others"):
+        common_encoding([text, number])
+    with pytest.raises(ValueError, match="different columns"):
+        common_encoding([text, Encoding(1, (("b", None),))])
+    with pytest.raises(ValueError, match="has 0 files for 1 ranks"):
+        read_folder(str(tmp_path), ALONE, target=None, client_column=None)
