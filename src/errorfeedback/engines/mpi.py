@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Message, Operator
 from errorfeedback.core import NOTHING, Ask, Model, PerClient, Round
-from errorfeedback.engines.post import Inbox, Outbox, broadcast, is_smaller, receive
+from errorfeedback.engines.post import Inbox, Outbox, broadcast, end_job, is_smaller, receive
 from errorfeedback.engines.ranks import Ranks
 from errorfeedback.engines.watcher import Watcher
 from errorfeedback.engines.wire import decode, decode_losses, encode, encode_losses
@@ -71,8 +71,7 @@ class MPI:
         try:
             part = LocalSession(workers(problem, method, lo, hi, shards_for(problem, hi - lo)))
         except Exception as error:  # the others would wait for this rank
-            print(f"errorfeedback: {who} failed: {type(error).__name__}: {error}; the job ends", file=sys.stderr, flush=True)
-            world.Abort(1)
+            end_job(world, f"{who} failed: {type(error).__name__}: {error}")
             raise
         watcher = Watcher(f"{who} died: it was killed or crashed; the last checkpoint goes on from there", self._job())
         if self.leads:
@@ -197,9 +196,8 @@ class Server:
         return [answer for answer, _ in answers]
 
     def _abort(self, reason: str) -> NoReturn:
-        print(f"errorfeedback: {reason}; the job ends", file=sys.stderr, flush=True)
         self.watcher.quiet()
-        self.world.Abort(1)
+        end_job(self.world, reason)
         raise RuntimeError(reason)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +21,8 @@ from errorfeedback.core import Integers, Model
 
 Bytes = NDArray[np.uint8]
 HEAD = struct.Struct("<9q")
+LAST_WORDS = 0.3
+"""Seconds that mpiexec gets to read what a rank says before it ends the job."""
 SPINS = 50
 """Looks at the network before a waiting rank lets go of its core."""
 
@@ -102,6 +106,13 @@ def receive(world: Any, rank: int) -> tuple[Bytes, int]:
     answer = np.empty(status.Get_count(), dtype=np.uint8)
     world.Recv(answer, rank)
     return answer, status.Get_tag()
+
+
+def end_job(world: Any, reason: str) -> None:
+    """Say why, and end all ranks."""
+    print(f"errorfeedback: {reason}; the job ends", file=sys.stderr, flush=True)
+    time.sleep(LAST_WORDS)
+    world.Abort(1)
 
 
 def until(true: Callable[[], bool]) -> None:

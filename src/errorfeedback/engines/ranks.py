@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from errorfeedback.core import Floats
-from errorfeedback.engines.post import broadcast, receive
+from errorfeedback.engines.post import broadcast, end_job, receive
 from errorfeedback.records.files import content, value_of
 
 T = TypeVar("T")
@@ -42,9 +41,7 @@ class Ranks:
             yield
         except Exception as error:
             if self.size > 1:
-                said = f"errorfeedback: rank {self.rank} failed: {type(error).__name__}: {error}; the job ends"
-                print(said, file=sys.stderr, flush=True)
-                self.world.Abort(1)
+                end_job(self.world, f"rank {self.rank} failed: {type(error).__name__}: {error}")
             raise
 
     def from_rank(self, rank: int, value: T) -> T:
