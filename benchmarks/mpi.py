@@ -1,8 +1,9 @@
-"""`make mpi`: what a round costs over MPI, ranks x problem size, and what that means for 1,000 nodes. Writes docs/mpi.*.
+"""`make mpi`: what a round costs over MPI, ranks x problem size, and what that means for 1,000 nodes. Writes docs/mpi.md.
 
 overhead = time of a round - time of the slowest shard's own work, both the best of many chunks of rounds (the machine may be
 busy with other things). Cost model, fitted to what is measured here:
-    T(P) = compute * nonzeros/P + latency * (ceil(log2 P) + P - 1) + bytes_up * (1/bandwidth + unpack)
+    T(P) = compute nonzeros/P + latency ceil(log2 P) + (P - 1) (latency + answer) + bytes_up (1/bandwidth + unpack)
+(the command goes down a tree; the server takes the answers one after the other, `answer` seconds each, whatever is in them).
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def measure(name: str) -> None:
             "overhead": whole - float(slowest[0]),
             "bytes_up": int(up),
             "latency": latency,
-            "unpack": unpacking(problem, method),
             "bandwidth": bandwidth,
+            **unpacking(problem, method),
         }
         print(BEGIN + json.dumps(row), flush=True)
     else:
@@ -86,12 +87,16 @@ def measure(name: str) -> None:
     session.close()
 
 
-def unpacking(problem: Any, method: ef.EF21) -> float:
-    """Seconds per byte of frames on the server."""
-    operator, ctx = method.compressor.on(problem.support), Round(1, 0)
-    agreed, support = operator.agreed(ctx), problem.support
-    frames = encode(operator(problem.gradients(np.ones(problem.d)), ctx), agreed, ctx)
-    return best(lambda: decode(frames, agreed, support, ctx, problem.dtype)) / len(frames)
+def unpacking(problem: Any, method: ef.EF21) -> dict[str, float]:
+    """Seconds that the server takes for an answer, and for a byte of it."""
+    seconds, size = [], []
+    for part in (problem.shard(0, 1), problem):
+        operator, ctx, support = method.compressor.on(part.support), Round(1, 0), part.support
+        agreed = operator.agreed(ctx)
+        frames = encode(operator(part.gradients(np.ones(part.d)), ctx), agreed, ctx)
+        seconds.append(best(lambda f=frames, a=agreed, s=support, c=ctx: decode(f, a, s, c, problem.dtype)))
+        size.append(len(frames))
+    return {"answer": seconds[0], "unpack": (seconds[1] - seconds[0]) / (size[1] - size[0])}
 
 
 def link(world: Any) -> tuple[float, float]:
@@ -111,17 +116,33 @@ def link(world: Any) -> tuple[float, float]:
     return slow, 2**20 / (best(lambda: trip(large), 10, 10) - 2 * slow)
 
 
+def fitted(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The constants of the cost model: the least disturbed of each."""
+    pairs = [r for r in rows if r["ranks"] > 1]
+    return {
+        "compute": min(r["shard"] / r["nonzeros"] for r in rows if r["ranks"] == 1),
+        "latency": min(r["latency"] for r in pairs),
+        "answer": min(r["answer"] for r in rows),
+        "bandwidth": max(r["bandwidth"] for r in pairs),
+        "unpack": min(r["unpack"] for r in rows),
+    }
+
+
+def constants(rows: list[dict[str, Any]]) -> list[str]:
+    k = fitted(rows)
+    return [
+        f"compute {1e9 * k['compute']:.2f} ns per nonzero, latency {1e6 * k['latency']:.1f} us, answer "
+        f"{1e6 * k['answer']:.1f} us, bandwidth {k['bandwidth'] / 1e9:.1f} GB/s, unpack {1e9 * k['unpack']:.1f} ns per byte.",
+    ]
+
+
 def predict(rows: list[dict[str, Any]], nodes: int) -> dict[str, float]:
     """The largest problem on that many nodes, by the cost model."""
-    largest = max((r for r in rows if r["ranks"] == 1), key=lambda r: r["nonzeros"])
-    pairs = [r for r in rows if r["ranks"] > 1]
-    latency, bandwidth = min(r["latency"] for r in pairs), max(r["bandwidth"] for r in pairs)
-    compute = largest["shard"] / largest["nonzeros"]
-    unpack = max(r["unpack"] for r in rows)
+    k, largest = fitted(rows), max(rows, key=lambda r: r["nonzeros"])
     parts = {
-        "compute": compute * largest["nonzeros"] / nodes,
-        "latency": latency * (ceil(log2(nodes)) + nodes - 1),
-        "bytes": largest["bytes_up"] * (1 / bandwidth + unpack),
+        "compute": k["compute"] * largest["nonzeros"] / nodes,
+        "latency": k["latency"] * ceil(log2(nodes)) + (nodes - 1) * (k["latency"] + k["answer"]),
+        "bytes": largest["bytes_up"] * (1 / k["bandwidth"] + k["unpack"]),
     }
     return {"nodes": nodes, **parts, "round": sum(parts.values())}
 
@@ -148,10 +169,13 @@ def report(rows: list[dict[str, Any]], out: Path) -> None:
         "",
         "## More nodes",
         "",
-        "    T(P) = compute * nonzeros/P + latency * (ceil(log2 P) + P - 1) + bytes_up * (1/bandwidth + unpack)",
+        "    T(P) = compute nonzeros/P + latency ceil(log2 P)",
+        "           + (P - 1) (latency + answer) + bytes_up (1/bandwidth + unpack)",
         "",
         "with the constants measured on one machine (shared memory; a network has a larger latency: put it in), for the "
-        "largest problem of the table. The server takes the answers one by one, so its time grows with P.",
+        "largest problem of the table. The server takes the answers one by one, so that its time grows with P.",
+        "",
+        *constants(rows),
         "",
         "| nodes | compute | latency | bytes | round |",
         "|---|---|---|---|---|",
@@ -163,7 +187,6 @@ def report(rows: list[dict[str, Any]], out: Path) -> None:
         )
     out.mkdir(exist_ok=True)
     (out / "mpi.md").write_text("\n".join(lines) + "\n")
-    (out / "mpi.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def main() -> None:
