@@ -131,8 +131,8 @@ def fitted(rows: list[dict[str, Any]]) -> dict[str, float]:
 def constants(rows: list[dict[str, Any]]) -> list[str]:
     k = fitted(rows)
     return [
-        f"compute {1e9 * k['compute']:.2f} ns per nonzero, latency {1e6 * k['latency']:.1f} us, answer "
-        f"{1e6 * k['answer']:.1f} us, bandwidth {k['bandwidth'] / 1e9:.1f} GB/s, unpack {1e9 * k['unpack']:.1f} ns per byte.",
+        f"compute {1e9 * k['compute']:.2f} ns a nonzero, latency {1e6 * k['latency']:.1f} us, answer "
+        f"{1e6 * k['answer']:.1f} us, bandwidth {k['bandwidth'] / 1e9:.1f} GB/s, unpack {1e9 * k['unpack']:.1f} ns a byte.",
     ]
 
 
