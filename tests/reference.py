@@ -175,6 +175,17 @@ def participating(compress, p, seed):
     return sometimes
 
 
+def rounded(compress, bits):
+    """Values with bits - 11 binary digits, the nearest (ties away from zero)."""
+
+    def nearest(v):
+        digits, exponent = math.frexp(abs(v))
+        scale = 2.0 ** (bits - 11)
+        return math.copysign(math.ldexp(math.floor(digits * scale + 0.5) / scale, exponent), v)
+
+    return lambda u, i, t: np.array([nearest(v) for v in compress(u, i, t)])
+
+
 def identity(u, i, t):
     return u
 

@@ -12,6 +12,7 @@ from errorfeedback.compressors.identity import Identity as Identity
 from errorfeedback.compressors.participating import Participating as Participating
 from errorfeedback.compressors.perm_k import PermK as PermK
 from errorfeedback.compressors.rand_k import RandK as RandK
+from errorfeedback.compressors.rounded import Rounded as Rounded
 from errorfeedback.compressors.top_k import TopK as TopK
 from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.threads import Threads as Threads

@@ -36,7 +36,7 @@ def test_single_precision_stays_near_double_precision_at_half_the_bits(method, l
     values = double.history["uplink_bits"][-1] - single.history["uplink_bits"][-1]
     assert double.history["downlink_bits"][-1] == 2 * single.history["downlink_bits"][-1]
     assert values % 32 == 0  # indices cost the same, every value half
-    assert values > 0
+    assert values > 0 or isinstance(method.compressor, ef.Rounded)  # which sends as few bits in double precision
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)

@@ -27,12 +27,13 @@ COMPRESS = {
     "PermK": lambda c, problem: reference.perm_k(problem, SEED),
     "ExactOnCommon": lambda c, problem: reference.exact_on_common(problem, c.common, c.k),
     "Participating": lambda c, problem: reference.participating(compressor_of(c.compressor, problem), c.p, SEED),
+    "Rounded": lambda c, problem: reference.rounded(compressor_of(c.compressor, problem), c.value_bits),
     "Identity": lambda c, problem: reference.identity,
 }
 METHOD = {
     "DGD": lambda m, p, x, gamma, C: reference.dgd(p, x, gamma, ROUNDS),
     "DCGD": lambda m, p, x, gamma, C: reference.dcgd(p, x, gamma, ROUNDS, C),
-    "EF14": lambda m, p, x, gamma, C: reference.ef14(p, x, gamma, ROUNDS, C),
+    "EF14": lambda m, p, x, gamma, C: reference.ef14(p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t)),
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
 }

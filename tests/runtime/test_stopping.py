@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback.runtime.short import shortened
+from errorfeedback.compressors.short import shortened
 from errorfeedback.runtime.stopping import Budget, GradientMapping, RelativeDecrease, Validation
 
 

@@ -4,7 +4,8 @@ A client's frame (little-endian):
 
     version and precision u8 | check u16 | count: 7 bits per byte | indices and what is told, as bits | count values
 
-The version is in the high half of the first byte, the precision of the values (float64, float32, float16) in the low half.
+The version is in the high half of the first byte, the precision of the values (float64, float32, or the leading 32 or 16
+bits of a float64) in the low half.
 The check is a hash of the other bytes, keyed by (seed, round, client): a frame that was damaged, or belongs to another
 client, run or round, is refused (of random changes that leave the structure whole, one in 65,536 passes).
 Positions that both sides can tell (`Method.agreed`) are not sent; the others are, by index: ceil(log2 of how many others
@@ -36,8 +37,16 @@ VERSION = 1
 HALF = 16
 """The version is in the high half of its byte."""
 HEAD = HEAD_BITS // 8
-FORMATS = {bits: (np.dtype(f"<f{bits // 8}"), VERSION * HALF + code) for code, bits in enumerate((64, 32, 16))}
-"""Bits of a value -> its precision, and the first byte of a frame."""
+FORMATS: dict[tuple[np.dtype[Any], int | None], tuple[np.dtype[Any], int]] = {
+    (np.dtype(np.float64), None): (np.dtype("<f8"), VERSION * HALF),
+    (np.dtype(np.float32), None): (np.dtype("<f4"), VERSION * HALF + 1),
+    **{
+        (np.dtype(dtype), bits): (np.dtype(f"<u{bits // 8}"), VERSION * HALF + code)
+        for dtype in (np.float64, np.float32)
+        for bits, code in ((32, 2), (16, 3))
+    },
+}
+"""The problem's precision and the bits of shorter values -> how a value is stored, and the first byte of a frame."""
 FNV = np.uint64(0x100000001B3)
 """The prime of the hash of Fowler, Noll and Vo."""
 MORE = 1 << DIGIT
@@ -63,7 +72,7 @@ class WireError(ValueError):
 def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
     """The frames of a shard's message; `message.cost` says their length."""
     support, frames, dtype = message.support, message.frames, message.values.dtype
-    precision, lead = FORMATS[frames.value_bits or 8 * dtype.itemsize]
+    precision, lead = FORMATS[dtype, frames.value_bits]
     value_bits = 8 * dtype.itemsize
     out = np.zeros(frames.cost(ctx.ask.bits(value_bits), value_bits).bits // 8, dtype=np.uint8)
     _encode(
@@ -76,7 +85,7 @@ def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
         frames.counts,
         _widths(ctx.ask, value_bits),
         _patterns(message.told, ctx.ask, dtype),
-        message.values.astype(precision, copy=False).view(np.uint8),
+        _stored(message.values, frames.value_bits, precision).view(np.uint8),
         out,
     )
     return out
@@ -85,7 +94,7 @@ def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
 def decode(sent: Bytes, agreed: Agreed, support: Support, ctx: Round, dtype: np.dtype[Any]) -> Message:
     """The message again, with values in the precision of the problem; `WireError` names the client and what is wrong."""
     frames, total = agreed.frames, agreed.frames.total
-    precision, lead = FORMATS[frames.value_bits or 8 * dtype.itemsize]
+    precision, lead = FORMATS[dtype, frames.value_bits]
     known = NOWHERE if agreed.positions is None else agreed.positions
     fill = agreed.positions is not None and len(known) < total
     positions = np.empty(total, dtype=np.int64) if fill else known
@@ -109,7 +118,7 @@ def decode(sent: Bytes, agreed: Agreed, support: Support, ctx: Round, dtype: np.
     if trouble:
         raise WireError(f"the message of client {client} was refused: {TROUBLES[trouble]}")
     told = _numbers(patterns, ctx.ask, dtype) if len(widths) else None
-    found = values.view(precision).astype(dtype, copy=False)
+    found = _restored(values.view(precision), frames.value_bits, dtype)
     return Message(support, None if agreed.positions is None else positions, found, frames, told)
 
 
@@ -123,6 +132,19 @@ def decode_losses(sent: Bytes, clients: Support, ctx: Round) -> PerClient:
     """The losses again."""
     support, agreed = _one_each(clients.n, clients.first)
     return decode(sent, agreed, support, Round(ctx.t, ctx.seed), np.dtype(np.float64)).values
+
+
+def _stored(values: Floats, value_bits: int | None, precision: np.dtype[Any]) -> NDArray[Any]:
+    """Values as they travel: as they are, or their leading bits."""
+    if value_bits is None:
+        return values.astype(precision, copy=False)
+    return (values.astype(np.float64).view(np.uint64) >> np.uint64(VALUE_BITS - value_bits)).astype(precision)
+
+
+def _restored(sent: NDArray[Any], value_bits: int | None, dtype: np.dtype[Any]) -> Floats:
+    if value_bits is None:
+        return sent.astype(dtype, copy=False)
+    return (sent.astype(np.uint64) << np.uint64(VALUE_BITS - value_bits)).view(np.float64).astype(dtype)
 
 
 @lru_cache

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.compressors.base import Message
+from errorfeedback.compressors.short import shortened
 from errorfeedback.core import LOSS_BITS, Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths
-from errorfeedback.runtime.short import shortened
 from errorfeedback.runtime.sketch import sketches
 
 

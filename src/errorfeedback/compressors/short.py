@@ -1,4 +1,4 @@
-"""Short floats for telemetry: the leading bits of a float64 (sign, 11 bits of exponent, the rest digits).
+"""Short floats for telemetry and values: the leading bits of a float64 (sign, 11 bits of exponent, the rest digits).
 
 The range of a float64 stays, so that nothing overflows on the way; with b bits the relative error is at most 2^(11 - b).
 """
@@ -11,6 +11,15 @@ from errorfeedback.core import VALUE_BITS, Floats
 
 HEAD = 12
 """Sign and exponent."""
+
+
+def relative_error(bits: int) -> float:
+    """The largest |shortened(v) - v| / |v|, for numbers that a float64 holds in full.
+
+    >>> relative_error(16)
+    0.03125
+    """
+    return float(2.0 ** (HEAD - 1 - bits))
 
 
 def shortened(values: Floats, bits: int) -> Floats:
