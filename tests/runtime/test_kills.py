@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from killing import kill_many
+from launching import needs_mpi
 
 import errorfeedback as ef
 
@@ -35,11 +36,11 @@ def program(folder, every=1000, limit=0, rounds=10**9):
     return [sys.executable, "-c", PROGRAM, str(folder), str(every), str(limit), str(rounds)]
 
 
-@pytest.mark.parametrize("engine", ["local", "threads"])
-def test_a_process_killed_at_random_moments_loses_nothing(engine):
+@pytest.mark.parametrize(("engine", "kills"), [("local", 6), ("threads", 6), pytest.param("mpi", 2, marks=needs_mpi)])
+def test_a_process_killed_at_random_moments_loses_nothing(engine, kills):
     """`python tests/killing.py --kills 200` is the long version."""
-    counts = kill_many(engine, 6, np.random.default_rng())
-    assert counts["kills"] == 6
+    counts = kill_many(engine, kills, np.random.default_rng())
+    assert counts["kills"] == kills
     assert counts["lost"] == 0
 
 
