@@ -25,6 +25,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.records.network import Network
+from errorfeedback.smoothness.clients import power_steps
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
 from errorfeedback.stepsizes.theory import Theory, analyse
@@ -110,15 +111,10 @@ class Search:
 
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
         """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
-        k, support = self.curvature, self.problem.support
+        support = self.problem.support
         kept = rare[support.indices].astype(np.float64)
-        steps, v = (FIRST_STEPS, kept) if v is None else (POWER_STEPS, kept * v)
-        lengths = np.zeros(support.n)
-        for _ in range(steps):
-            v = kept * (k.lifted.T @ (k.weights * (k.lifted @ v)))
-            lengths = np.sqrt(support.norms2(v))
-            v = v / np.repeat(np.where(lengths > 0, lengths, 1.0), support.sizes)
-        return lengths, v
+        steps, v = (FIRST_STEPS, kept.copy()) if v is None else (POWER_STEPS, v)
+        return power_steps(self.curvature, support, kept, v, steps), v
 
 
 def best_common(problem: Problem, levels: Sequence[int], start: Origin, network: Network | None = None) -> list[Plan]:
