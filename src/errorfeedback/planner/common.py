@@ -2,9 +2,9 @@
 
 S0 is a prefix of the features in order of how many clients own them, ties by the curvature of their column: for given
 weights the maximum over the features that are left falls fastest that way. |S0| and K run over powers of two (|S0| over
-powers of four where there are many features); then both are refined between their neighbours, twice. Candidates are judged
-by the convex rule (the weighted one where some f_i is not convex) with the L_i of the remaining features from a few power
-steps on all clients at once; the winner is planned with every rule and constants from above.
+powers of four where there are many features); then both are refined between their neighbours, twice (once where there are
+many features). Candidates are judged by the convex rule (the weighted one where some f_i is not convex) with the L_i of the
+remaining features from a few power steps; the winner is planned with every rule and constants from above.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def best_common(problem: Problem, levels: Sequence[int], start: Origin, network:
     bits, size, k = min(found, default=(inf, 0, 0))
     if bits == inf:
         return []
-    for _ in range(2):
+    for _ in range(3 - thin):
         found += search.bits(_between(size, problem.d, 2**thin), [k])
         bits, size, k = min(found)
         if len(levels) > 1:
