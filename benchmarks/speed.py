@@ -192,8 +192,8 @@ def large_rows() -> tuple[list[Row], str]:
     bare = ratios(lambda: seconds(gathers, 1), lambda: seconds(buffer.sum, 3), 5)
     memory = 1 + 8 * problem.support.size / stored
     note = (
-        f"of a round on {name}: gathering x at every client's features takes {np.median(bare):.2g} reads ({bare.min():.2g} to "
-        f"{bare.max():.2g}), and the matrix and the memory g_i are {memory:.2g} reads: no round can be below their sum"
+        f"of a round on {name}: gathering x at every client's features takes {np.median(bare):.2g} reads "
+        f"({bare.min():.2g} to {bare.max():.2g}); reading the matrix and the memory g_i takes {memory:.2g}"
     )
     return [*rows, row(f"{name}: L, L_i, L_plus", "rounds' time", rounds, 200.0, False, " rounds")], note
 
