@@ -337,7 +337,7 @@ class _Server:
     def _telemetry(self, ask: Ask, messages: list[Message], session: Session, x: Model, g: Model) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
         if ask.full_gradient:
-            seen = session.observe(x)
+            seen = session.observe(x, losses=False)
             assert seen.error is not None, "rules with telemetry are for methods with gradient estimates"
             return Telemetry(self.support.norms2(seen.error), self._error2(seen, g))
         told = np.concatenate([message.told for message in messages if message.told is not None])
