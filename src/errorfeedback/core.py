@@ -60,6 +60,11 @@ class Ask:
         """Numbers up per client and round."""
         return self.G + self.sketch + bool(self.slope) + self.loss
 
+    @cached_property
+    def errors(self) -> bool:
+        """Whether it is about g_i - grad f_i(x)."""
+        return bool(self.G or self.sketch or self.full_gradient)
+
     def bits(self, value_bits: int) -> int:
         """Bits up per client and round, where a value of the run has that many."""
         return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss

@@ -33,7 +33,7 @@ AXES = {"rounds": Axis("communication rounds", log=True), "bits": Axis("bits sen
 def page() -> Page:
     t = np.arange(1.0, 200.0)
     curves = [Curve(f"EF21, γ = {g}", {"rounds": t, "bits": 70 * t}, np.exp(-g * t), k) for k, g in enumerate((0.1, 0.02))]
-    lines = Figure("lines", [Lines("c/n = 0.05", curves, Axis("‖∇f(x)‖²", log=True), {"target": 1e-2})], AXES)
+    lines = Figure("lines", [Lines("c/n = 0.05", curves, Axis("‖∇f(x)‖²", log=True))], AXES)
     others = Figure(
         "others",
         [

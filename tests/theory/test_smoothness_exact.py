@@ -76,7 +76,7 @@ def test_small_dense_path_with_more_rows_than_features_and_vice_versa(kind, n, d
 def test_large_clients_get_lanczos_instead_of_a_gram_matrix_and_the_same_numbers(kind, monkeypatch):
     instance = dense(3, 3, 330, 2, kind, most_rows=280)
     check_L_and_L_i(instance, smoothness(instance.problem()))  # all clients together
-    monkeypatch.setattr(clients, "TOGETHER", 10**9)
+    monkeypatch.setattr(clients, "LARGE", 10**9)
     check_L_and_L_i(instance, smoothness(instance.problem()))  # Gram matrices
     monkeypatch.setattr(clients, "GRAM_LIMIT", 20)
     check_L_and_L_i(instance, smoothness(instance.problem()))  # each by itself

@@ -9,6 +9,7 @@ from theory_problems import KINDS, random_problem
 import errorfeedback as ef
 from errorfeedback.core import Floats
 from errorfeedback.problems.base import Problem
+from errorfeedback.smoothness import spectral
 from errorfeedback.smoothness.constants import smoothness
 from errorfeedback.smoothness.spectral import L_plus_spectral, rows_L_i, weighted_gradient_change
 
@@ -109,3 +110,20 @@ def test_condition_ii_can_only_be_an_equality(kind: str, sharing: str) -> None:
         assert np.sqrt(c / problem.n) * L_plus_spectral(problem)[0] * (1 + 1e-9) >= s.L
         if sharing == "none" and kind == "least squares":
             assert pytest.approx(np.sqrt(c / problem.n) * s.L_plus) == s.L
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_that_are_alike_share_an_eigenvalue_that_is_still_above(kind: str) -> None:
+    """v within 5% of a multiple of |J_i|/L_i: at most 2.5% above the bound of v's own eigenvalue, never below it."""
+    for seed in range(3):
+        problem = random_problem(kind, seed, "some")
+        s, rare = smoothness(problem), np.ones(problem.d, dtype=bool)
+        L, rng = rows_L_i(s, rare), np.random.default_rng(seed)
+        u = np.divide(problem.support.sizes, L, out=np.zeros(problem.n), where=L > 0)
+        for scale in (1e-6, 1.0, 1e6):
+            v = scale * u * rng.uniform(1.0, spectral.ALIKE, problem.n)
+            own = np.sqrt(spectral._weighted_eigenvalue(s, v, rare, L).upper)
+            shared = np.sqrt(spectral.weighted_curvature(s, v, rare, L).upper)
+            norms = np.sqrt(spectral.over_features(s, v * L * (s.L_i - s.curvature.diagonal), rare))
+            assert min(own, norms) * (1 - 1e-12) <= shared <= own * np.sqrt(spectral.ALIKE) * 1.000001
+    assert len(s.found) == 1

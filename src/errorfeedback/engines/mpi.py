@@ -122,9 +122,9 @@ class Server:
         self._tell(ROUND, x)
         return self._messages(self.part.round(x, ctx), ctx)
 
-    def observe(self, x: Model) -> Observation:
-        self._tell(OBSERVE, x)
-        return joined(self._answers(self.part.observe(x)))
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        self._tell(OBSERVE, x, number=losses)
+        return joined(self._answers(self.part.observe(x, losses)))
 
     def values(self, x: Model) -> PerClient:
         self._tell(VALUES, x)
@@ -168,10 +168,10 @@ class Server:
         self.watcher.done()
         self.part.close()
 
-    def _tell(self, which: int, x: Model | None = None, more: Any = None) -> None:
+    def _tell(self, which: int, x: Model | None = None, more: Any = None, number: int = 0) -> None:
         packed = None if more is None else np.frombuffer(content(more), dtype=np.uint8)
         ctx = self.ctx
-        self.outbox.send(x, which, ctx.t, ctx.seed, 0 if packed is None else len(packed), *_numbers(ctx.ask))
+        self.outbox.send(x, which, ctx.t, ctx.seed, number if packed is None else len(packed), *_numbers(ctx.ask))
         self.waiting = True
         if packed is not None:
             broadcast(self.world, packed)
@@ -242,7 +242,7 @@ class Follower:
     def _follow(self) -> Any:
         x = self.inbox.x
         while True:
-            which, t, seed, length, *ask = self.inbox.receive()
+            which, t, seed, number, *ask = self.inbox.receive()
             ctx = Round(t, seed, _ask(*ask))
             if which == ROUND:
                 self.world.Send(self._frames(self.part.round(x, ctx), ctx), 0)
@@ -251,12 +251,12 @@ class Follower:
             elif which == VALUES:
                 self.world.Send(encode_losses(self.part.values(x), self.first, ctx), 0)
             elif which == DONE:
-                return self._more(length)
+                return self._more(number)
             elif which == CLOSE:
-                code, reason = self._more(length)
+                code, reason = self._more(number)
                 raise SystemExit(code if code != 1 else f"rank 0 ended the run: {reason}")
             else:
-                found = self._do(which, x)
+                found = self._do(which, x, bool(number))
                 packed = b"" if found is None else content(found)
                 self.world.Send(np.frombuffer(packed, dtype=np.uint8), 0)
 
@@ -268,11 +268,11 @@ class Follower:
         ]
         return packed[0] if len(packed) == 1 else np.concatenate(packed)
 
-    def _do(self, which: int, x: Model) -> Any:
+    def _do(self, which: int, x: Model, losses: bool) -> Any:
         if which == RECALL:
             return self.part.recall(value_of(receive(self.world, 0)[0].tobytes(), "rank 0"))
         return {
-            OBSERVE: lambda: self.part.observe(x),
+            OBSERVE: lambda: self.part.observe(x, losses),
             MEMORY: self.part.memory,
             KEEP: self.part.keep,
             RESTORE: self.part.restore,

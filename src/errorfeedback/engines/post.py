@@ -1,8 +1,8 @@
 """How commands and x come from rank 0 to the others: whole, or to each rank only what its clients own.
 
-A command is nine whole numbers (which, round, seed, the length of what follows, and the five fields of `Ask`) and x. All
-ranks get the same broadcast, unless the features of the ranks' clients are together fewer than what the broadcast brings;
-then each is sent its own part. Waiting is at full attention for a moment, and then lets others have the core.
+A command is nine whole numbers (which, round, seed, the length of what follows or an option, the five fields of `Ask`) and
+x. All ranks get the same broadcast, unless the features of the ranks' clients are together fewer than what the broadcast
+brings; then each is sent its own part. Waiting is at full attention for a moment, and then lets others have the core.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class ThreadsSession:
     def round(self, x: Model, ctx: Round) -> list[Message]:
         return list(chain(*self._each(lambda part: part.round(x, ctx))))
 
-    def observe(self, x: Model) -> Observation:
-        return joined(self._each(lambda part: part.observe(x)))
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        return joined(self._each(lambda part: part.observe(x, losses)))
 
     def values(self, x: Model) -> PerClient:
         return np.concatenate(self._each(lambda part: part.values(x)))

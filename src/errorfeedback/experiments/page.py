@@ -30,7 +30,12 @@ def _overview(results: Sequence[Result]) -> Section:
         blocks.append(Text("This run used short horizons; the verdicts at the authors' horizons may differ."))
     against = [(r, claim) for r in results for claim in r.findings.claims if claim.holds is False]
     blocks += [replace(claim, statement=f"{r.experiment.name}: {claim.statement}") for r, claim in against]
-    return Section("Claims", blocks, "The count, and those that do not hold on these numbers.")
+    return Section(
+        "Claims",
+        blocks,
+        "The count, and those that do not hold on these numbers. “Large”, “similar”, “about” have no number in the paper: "
+        "ours stands in brackets, chosen after looking at short runs.",
+    )
 
 
 def _counts(result: Result) -> list[Cell]:

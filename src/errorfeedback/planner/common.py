@@ -2,9 +2,9 @@
 
 S0 is a prefix of the features in order of how many clients own them, ties by the curvature of their column: for given
 weights the maximum over the features that are left falls fastest that way. |S0| and K run over powers of two (|S0| over
-powers of four where there are many features); then both are refined between their neighbours, twice. Candidates are judged
-by the convex rule (the weighted one where some f_i is not convex) with the L_i of the remaining features from a few power
-steps on all clients at once; the winner is planned with every rule and constants from above.
+powers of four where there are many features); then both are refined between their neighbours, twice (once where there are
+many features). Candidates are judged by the convex rule (the weighted one where some f_i is not convex) with the L_i of the
+remaining features from a few power steps; the winner is planned with every rule and constants from above.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.records.network import Network
+from errorfeedback.smoothness.clients import power_steps
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
 from errorfeedback.stepsizes.theory import Theory, analyse
@@ -112,15 +113,10 @@ class Search:
 
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
         """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
-        k, support = self.curvature, self.problem.support
+        support = self.problem.support
         kept = rare[support.indices].astype(np.float64)
-        steps, v = (FIRST_STEPS, kept) if v is None else (POWER_STEPS, kept * v)
-        lengths = np.zeros(support.n)
-        for _ in range(steps):
-            v = kept * (k.lifted.T @ (k.weights * (k.lifted @ v)))
-            lengths = np.sqrt(support.norms2(v))
-            v = v / np.repeat(np.where(lengths > 0, lengths, 1.0), support.sizes)
-        return lengths, v
+        steps, v = (FIRST_STEPS, kept.copy()) if v is None else (POWER_STEPS, v)
+        return power_steps(self.curvature, support, kept, v, steps), v
 
 
 def best_common(problem: Problem, levels: Sequence[int], start: Origin, network: Network | None = None) -> list[Plan]:
@@ -132,7 +128,7 @@ def best_common(problem: Problem, levels: Sequence[int], start: Origin, network:
     bits, size, k = min(found, default=(inf, 0, 0))
     if bits == inf:
         return []
-    for _ in range(2):
+    for _ in range(3 - thin):
         found += search.bits(_between(size, problem.d, 2**thin), [k])
         bits, size, k = min(found)
         if len(levels) > 1:

@@ -90,11 +90,6 @@ def _(panel: Lines, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
         x_values, y = drawable(curve.x[name], axis), drawable(curve.y, panel.y)
         colour = COLOURS[curve.colour % len(COLOURS)]
         place.plot(x_values, y, color=colour, linestyle=LINES[DASHES[curve.dash]], linewidth=1.8, label=curve.label)
-    for label, height in panel.marks.items():
-        place.axhline(height, color=SOFT, linewidth=0.8, linestyle=":")
-        place.annotate(
-            label, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7, color=SOFT
-        )
     _style(place, panel.title, axis, panel.y)
     if legend and panel.legend:
         _legend(place, 1)

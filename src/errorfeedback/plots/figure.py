@@ -43,8 +43,6 @@ class Lines:
     title: str
     curves: Sequence[Curve]
     y: Axis
-    marks: Mapping[str, float] = field(default_factory=dict)
-    """Horizontal lines by label."""
     legend: bool = True
     """False: a neighbour with the same curves has it."""
 

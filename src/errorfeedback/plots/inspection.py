@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from errorfeedback.core import Floats
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.plan import Plan
 from errorfeedback.plots.figure import Axis, Bars, Curve, Figure, Heatmap, Lines
@@ -32,28 +35,37 @@ def rarity(seen: Inspection) -> Figure:
 
 
 def costs(seen: Inspection) -> Figure:
-    """Bits and rounds over K: a curve per rule of EF21 and for MARINA with RandK; what has no K is a level line."""
+    """Bits and rounds over K: a curve per rule of EF21 and for MARINA with RandK; what has no K is the cheapest, level."""
     curves: dict[str, list[Plan]] = {}
-    marks: dict[str, Plan] = {}
-    for plan in seen.plans:
-        if plan.k is None or plan.exact_features:
-            marks.setdefault("EF21 + exact" if plan.exact_features else plan.method, plan)
+    for plan in sorted(seen.plans, key=lambda plan: plan.bits):
+        if plan.exact_features:
+            curves.setdefault("EF21 + exact", [plan])
+        elif plan.k is None:
+            curves.setdefault(plan.method, [plan])
         else:
             curves.setdefault(f"EF21 {plan.rule}" if plan.error_feedback else "MARINA RandK", []).append(plan)
-    families = {name: sorted(plans, key=lambda plan: plan.k or 0) for name, plans in sorted(curves.items())}
-    bits = {name: [plan.bits / 8e6 for plan in plans] for name, plans in families.items()}
-    rounds = {name: [float(plan.rounds) for plan in plans] for name, plans in families.items()}
-    k = {name: np.array([float(plan.k or 0) for plan in plans]) for name, plans in families.items()}
+    levels = [plan.k for plan in seen.plans if plan.k is not None and not plan.exact_features]
+    ends = np.array([min(levels, default=1), max(levels, default=1)], dtype=np.float64)
     return Figure(
         "costs",
         [
-            Lines("up per client", _curves(k, bits), Axis("MB", log=True), {m: p.bits / 8e6 for m, p in marks.items()}),
-            Lines("rounds", _curves(k, rounds), Axis("rounds", log=True), {m: float(p.rounds) for m, p in marks.items()}),
+            Lines("up per client", _curves(curves, ends, lambda plan: plan.bits / 8e6), Axis("MB", log=True)),
+            Lines("rounds", _curves(curves, ends, lambda plan: plan.rounds), Axis("rounds", log=True)),
         ],
         {"K": Axis("K, numbers per message", log=True)},
-        caption=f"To {seen.epsilon:g} of ||grad f(0)||^2 by the theorems.",
+        caption=f"To {seen.epsilon:g} of ||grad f(0)||^2 by the theorems. Level lines: methods without a K.",
     )
 
 
-def _curves(k: dict[str, np.ndarray], y: dict[str, list[float]]) -> list[Curve]:
-    return [Curve(name, {"K": k[name]}, np.array(y[name]), colour=n, dash=n % 4) for n, name in enumerate(y)]
+def _curves(families: dict[str, list[Plan]], ends: Floats, y: Callable[[Plan], float]) -> list[Curve]:
+    """The curves before the level lines; those are dotted."""
+    curves, level = [], []
+    for name, plans in sorted(families.items()):
+        if plans[0].k is None or plans[0].exact_features:
+            level.append((name, ends, np.full(2, y(plans[0]), dtype=np.float64)))
+        else:
+            ordered = sorted(plans, key=lambda plan: plan.k or 0)
+            k = np.array([plan.k for plan in ordered], dtype=np.float64)
+            curves.append((name, k, np.array([y(plan) for plan in ordered], dtype=np.float64)))
+    solid = [Curve(name, {"K": k}, v, colour=n, dash=(0, 1, 3)[n % 3]) for n, (name, k, v) in enumerate(curves)]
+    return solid + [Curve(name, {"K": k}, v, colour=n, dash=2) for n, (name, k, v) in enumerate(level)]

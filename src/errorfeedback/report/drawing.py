@@ -69,7 +69,9 @@ def _plot(panel: Lines | Bars | Heatmap, axes: Mapping[str, Axis]) -> str:
     spec = {"figure": json.loads(figure.to_json()), **more}
     text = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
-    return f'<div class="panel">{title}<div class="plot"></div><script type="application/json">{text}</script></div>'
+    shown = len(figure.data) if figure.layout.showlegend is not False else 0
+    plot = f'<div class="plot" style="--legend:{shown}"></div>'
+    return f'<div class="panel">{title}{plot}<script type="application/json">{text}</script></div>'
 
 
 @singledispatch
@@ -95,7 +97,7 @@ def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
     ]
     x = _axis(axes[first], [curve.x[first] for curve in panel.curves])
     y = _axis(panel.y, [curve.y for curve in panel.curves])
-    layout = _layout(x, y) | _marks(panel) | {"showlegend": panel.legend}
+    layout = _layout(x, y) | {"showlegend": panel.legend}
     switch = {
         name: {
             "axis": _axis(axis, [curve.x[name] for curve in panel.curves]),
@@ -104,21 +106,6 @@ def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
         for name, axis in axes.items()
     }
     return go.Figure(traces, layout=layout), {"switch": switch}
-
-
-def _marks(panel: Lines) -> dict[str, Any]:
-    """Horizontal lines with their labels; plotly wants the logarithm for a label, and the value for a line."""
-    side = {"xref": "paper", "yref": "y"}
-    lines = [
-        {"type": "line", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": {"dash": "dot", "width": 1}, **side}
-        for y in panel.marks.values()
-    ]
-    labels = [
-        {"text": label, "x": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False, **side}
-        | {"y": log10(y) if panel.y.log else y}
-        for label, y in panel.marks.items()
-    ]
-    return {"shapes": lines, "annotations": labels}
 
 
 @_draw.register
@@ -153,7 +140,7 @@ def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
         "template": "none",
         "xaxis": x,
         "yaxis": y,
-        "legend": {"orientation": "h", "y": -0.24, "yanchor": "top", "x": 0, "xanchor": "left"},
+        "legend": {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0},
         "margin": {"l": 64, "r": 12, "t": 12, "b": 48},
         "hovermode": "closest",
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -162,13 +149,13 @@ def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
 
 
 def _axis(axis: Axis, values: Sequence[Floats] = ()) -> dict[str, Any]:
-    """plotly's description of an axis; a logarithmic one labels only powers of ten where there are enough of them."""
+    """plotly's description of an axis; a logarithmic one labels powers of ten, and 2 and 5 where there are few of them."""
     kind = "log" if axis.log else "linear"
     found = {"title": {"text": axis.label, "standoff": 10}, "type": kind, "exponentformat": "power", "zeroline": False}
     shown = np.concatenate([drawable(v, axis) for v in values]) if axis.log and values else np.empty(0)
     shown = shown[np.isfinite(shown)]
     decades = log10(shown.max() / shown.min()) if len(shown) else 0.0
-    return found | ({"dtick": max(1, round(decades / 6))} if decades > 2 else {})
+    return found | ({"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"} if axis.log else {})
 
 
 def _list(values: Floats, axis: Axis) -> list[float | None]:

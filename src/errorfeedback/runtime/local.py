@@ -46,7 +46,8 @@ class Session(Protocol):
 
     def round(self, x: Model, ctx: Round) -> list[Message]: ...
 
-    def observe(self, x: Model) -> Observation: ...
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        """What a simulation may look at, at the x of this round."""
 
     def values(self, x: Model) -> PerClient: ...
 
@@ -99,8 +100,8 @@ class LocalSession:
     def round(self, x: Model, ctx: Round) -> list[Message]:
         return [worker.round(x, ctx) for worker in self.workers]
 
-    def observe(self, x: Model) -> Observation:
-        return joined([worker.observe(x) for worker in self.workers])
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        return joined([worker.observe(x, losses) for worker in self.workers])
 
     def values(self, x: Model) -> PerClient:
         return np.concatenate([worker.values(x) for worker in self.workers])

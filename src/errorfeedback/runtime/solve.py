@@ -349,7 +349,7 @@ class _Server:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
         told = np.concatenate([message.told for message in messages if message.told is not None])
         if ask.full_gradient:
-            return Telemetry(told[:, 0], self._error2(session.observe(x), g))
+            return Telemetry(told[:, 0], self._error2(session.observe(x, losses=False), g))
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(
             G_i=told[:, bool(ask.slope) + ask.loss] if ask.G else None,

@@ -28,7 +28,7 @@ class Observation:
     error: Lifted | None
     """g_i - grad f_i(x), where the method has g_i."""
     values: PerClient
-    """f_i(x)."""
+    """f_i(x); nan where nobody asked for it."""
 
 
 NOTICE_AFTER = 0.5
@@ -44,8 +44,8 @@ class Worker:
         self.grads = scratch[: problem.support.size]
         self.state: Any = None
         self.kept: Any = None
-        self.seen: tuple[Model, Observation] | None = None
         self.here = np.zeros(0)
+        self.now: Lifted | None = None  # the gradients of this round, where its telemetry needs them
         self.slopes, self.losses = np.zeros((2, problem.n))
         problem.gradients(np.zeros(problem.d, dtype=problem.dtype), self.grads)  # builds the layout before the clock runs
 
@@ -54,6 +54,7 @@ class Worker:
         self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None)
         if ctx.ask.slope:
             self.here = self.problem.support.gather(x)
+        self.now = self.grads.copy() if ctx.ask.errors else None  # a method may overwrite the gradients
         message, self.state = self.method.init(self.grads, self.compress, ctx)
         return self._telling(message, x, ctx)
 
@@ -63,6 +64,7 @@ class Worker:
         if ctx.ask.slope:
             last, self.here = self.here, self.problem.support.gather(x)
             self.slopes = self.problem.support.sums(self.grads * (self.here - last))
+        self.now = self.grads.copy() if ctx.ask.errors else None  # a method may overwrite the gradients
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return self._telling(message, x, ctx)
 
@@ -72,7 +74,7 @@ class Worker:
 
     def restore(self) -> None:
         """Go back to what was kept."""
-        self.state, self.seen = deepcopy(self.kept), None
+        self.state = deepcopy(self.kept)
 
     def _telling(self, message: Message, x: Model, ctx: Round) -> Message:
         """The message with what was asked for: b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
@@ -90,9 +92,7 @@ class Worker:
         return message
 
     def _errors(self, x: Model, ctx: Round) -> list[Floats]:
-        self.seen = None
-        self.seen = x.copy(), self.observe(x)
-        support, error = self.problem.support, self.seen[1].error
+        support, error = self.problem.support, self.observe(x, losses=False).error
         assert error is not None, "rules that ask for errors are for methods with gradient estimates"
         told = [support.norms2(error)[:, None]] * ctx.ask.G
         if ctx.ask.sketch:
@@ -107,18 +107,16 @@ class Worker:
     @memory.setter
     def memory(self, memory: Any) -> None:
         self.state, self.kept, self.here, self.slopes = memory
-        self.seen = None
 
     @property
     def lengths(self) -> Lengths:
         return self.problem.n, self.problem.support.size
 
-    def observe(self, x: Model) -> Observation:
-        """The gradients at x, how far the clients' estimates are from them, and the losses there."""
-        if self.seen is not None and np.array_equal(self.seen[0], x):  # the clients have just told about it
-            return self.seen[1]
-        values = np.empty(self.problem.n)
-        grads = self.problem.gradients(x, values=values)
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        """The gradients at x of this round, how far the clients' estimates are from them, and the losses there."""
+        values, grads = np.full(self.problem.n, np.nan), self.now
+        if losses or grads is None:
+            grads = self.problem.gradients(x, values=values if losses else None)
         return Observation(grads, self.method.error(self.state, grads), values)
 
     def values(self, x: Model) -> PerClient:

@@ -1,30 +1,29 @@
 """||A_i' diag(w) A_i|| of every client, from above.
 
-Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Large clients run
-Lanczos (see `spectrum`) *together*: one product with the lifted matrix is a step of every client, so the cost is a few
-passes over the data whatever n is. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta:
-then theta + MIXED rho is its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
+Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Where there are
+larger clients, all of them run Lanczos (see `spectrum`), one after the other, so that a client's rows stay in cache over all
+its steps. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta: then theta + MIXED rho is
+its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
 """
 
 from __future__ import annotations
-
-from typing import cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.core import Floats, Integers, PerClient
+from errorfeedback.core import Floats, Integers, Lifted, PerClient
 from errorfeedback.keyed import uniforms
 from errorfeedback.problems.base import Curvature
-from errorfeedback.smoothness.spectrum import ROUNDING, SEED, largest_eigenvalue, ritz
+from errorfeedback.smoothness.spectrum import ROUNDING, SEED, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
-TOGETHER = 48
-"""From this many rows and features on, clients run Lanczos together."""
+LARGE = 48
+"""Clients with more rows and features than this run Lanczos."""
 STEPS, EVERY = 150, 10
 CLOSE, MIXED = 1e-12, 500
 """Residuals that are small enough, and how many of them are added (see `spectrum`: two close eigenvalues may be mixed)."""
+BISECTIONS, TINY = 100, 1e-300
 GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
 
@@ -38,9 +37,9 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
     side = np.minimum(np.diff(k.rows), support.sizes)
     norms = np.zeros(support.n)
     left = side > 0
-    if side.max(initial=0) > TOGETHER:
-        norms, done = _lanczos_together(k, support, close)
-        left &= ~(done & (side > TOGETHER))  # a client's bound must not depend on who else is in the shard
+    if side.max(initial=0) > LARGE:
+        norms, done = _lanczos_norms(k, support, close)
+        left &= ~(done & (side > LARGE))  # a client's bound must not depend on who else is in the shard
     for s in np.unique(side[left]):
         clients = np.flatnonzero(left & (side == s))
         batch = max(1, 2**24 // int(s) ** 2)
@@ -49,36 +48,15 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
     return norms
 
 
-def _lanczos_together(k: Curvature, support: Support, close: float) -> tuple[PerClient, NDArray[np.bool_]]:
+def _lanczos_norms(k: Curvature, support: Support, close: float) -> tuple[PerClient, NDArray[np.bool_]]:
     """The bounds of the clients that are done, and which those are."""
-    owner = np.repeat(np.arange(support.n), support.sizes)
-
-    def sums(u: Floats) -> PerClient:
-        return cast(PerClient, np.bincount(owner, weights=u, minlength=support.n))
-
-    v = np.empty(support.size)
-    for client in range(support.n):
-        uniforms(SEED, 0, support.first + client, v[support.indptr[client] : support.indptr[client + 1]])
-    v -= 0.5
-    v /= np.sqrt(sums(v * v))[owner]
-    before, beta = np.zeros_like(v), np.zeros(support.n)
-    diagonals: list[PerClient] = []
-    offs: list[PerClient] = []
+    start = np.empty(support.size)
+    for i, client in enumerate(range(support.first, support.first + support.n)):  # the same in every shard
+        uniforms(SEED, 0, client, start[support.indptr[i] : support.indptr[i + 1]])
+    start -= 0.5
     norms, done = np.zeros(support.n), support.sizes == 0
-    for step in range(1, STEPS + 1):
-        w = k.lifted.T @ (k.weights * (k.lifted @ v))
-        diagonals.append(sums(w * v))
-        w -= diagonals[-1][owner] * v + beta[owner] * before
-        beta = np.sqrt(sums(w * w))
-        if step % EVERY == 0:
-            T, off = np.array(diagonals), np.array(offs)
-            for i in np.flatnonzero(~done):
-                theta, rho = ritz(T[:, i], off[:, i], float(beta[i]))
-                norms[i], done[i] = theta + MIXED * rho, rho <= close * theta
-            if done.all():
-                break
-        offs.append(beta)
-        before, v = v, w / np.where(beta > 0, beta, 1.0)[owner]
+    segments = support.indptr
+    _lanczos(k.lifted.data, k.lifted.indices, k.lifted.indptr, k.weights, k.rows, segments, start, close, norms, done)
     return norms * (1 + ROUNDING * np.sqrt(np.maximum(support.sizes, 1))), done
 
 
@@ -136,3 +114,126 @@ def _grams(
                     value = data[e] * weight
                     for h in range(indptr[a], indptr[a + 1]):
                         gram[positions[e] - start, positions[h] - start] += value * data[h]
+
+
+@numba.njit(cache=True)
+def _lanczos(
+    data: Floats,
+    positions: Integers,
+    indptr: Integers,
+    weights: Floats,
+    rows: Integers,
+    segments: Integers,
+    start: Floats,
+    close: float,
+    norms: PerClient,
+    done: NDArray[np.bool_],
+) -> None:
+    """norms = theta + MIXED rho of every client, and whether it is done."""
+    diagonal, off = np.empty(STEPS), np.empty(STEPS)
+    for i in range(len(rows) - 1):
+        lo, hi = segments[i], segments[i + 1]
+        if done[i]:
+            continue
+        v, before, w = start[lo:hi] / np.sqrt((start[lo:hi] ** 2).sum()), np.zeros(hi - lo), np.empty(hi - lo)
+        beta = 0.0
+        for step in range(1, STEPS + 1):
+            _product(data, positions, indptr, weights, rows[i], rows[i + 1], lo, v, w)
+            top = (w * v).sum()
+            diagonal[step - 1] = top
+            for p in range(hi - lo):
+                w[p] -= top * v[p] + beta * before[p]
+            beta = np.sqrt((w * w).sum())
+            exhausted = beta <= ROUNDING * diagonal[:step].max()  # the start lies in a space that has been searched
+            if step % EVERY == 0 or exhausted:
+                theta, last = _top_ritz(diagonal[:step], off)
+                norms[i], done[i] = theta + MIXED * beta * last, exhausted or beta * last <= close * theta
+                if done[i]:
+                    break
+            off[step - 1] = beta
+            v, before, w = w / beta, v, before
+
+
+@numba.njit(cache=True)
+def _product(
+    data: Floats,
+    positions: Integers,
+    indptr: Integers,
+    weights: Floats,
+    first: int,
+    last: int,
+    start: int,
+    v: Floats,
+    out: Floats,
+) -> None:
+    """out = A_i' diag(w) A_i v for the client with the rows first, ..., last - 1 and the segment from `start`."""
+    out[:] = 0.0
+    for r in range(first, last):
+        z = 0.0
+        for e in range(indptr[r], indptr[r + 1]):
+            z += data[e] * v[positions[e] - start]
+        z *= weights[r]
+        for e in range(indptr[r], indptr[r + 1]):
+            out[positions[e] - start] += z * data[e]
+
+
+def power_steps(k: Curvature, support: Support, kept: Lifted, v: Lifted, steps: int) -> PerClient:
+    """||P H_i P|| of every client, approximately: that many power steps on v (in place), with P = diag(kept)."""
+    lengths = np.zeros(support.n)
+    lifted, segments = k.lifted, support.indptr
+    _power_steps(lifted.data, lifted.indices, lifted.indptr, k.weights, k.rows, segments, kept, steps, v, lengths)
+    return lengths
+
+
+@numba.njit(cache=True)
+def _power_steps(
+    data: Floats,
+    positions: Integers,
+    indptr: Integers,
+    weights: Floats,
+    rows: Integers,
+    segments: Integers,
+    kept: Lifted,
+    steps: int,
+    v: Lifted,
+    lengths: PerClient,
+) -> None:
+    for i in range(len(rows) - 1):
+        lo, hi = segments[i], segments[i + 1]
+        mine, keep, w = v[lo:hi], kept[lo:hi], np.empty(hi - lo)
+        mine *= keep
+        for _ in range(steps):
+            _product(data, positions, indptr, weights, rows[i], rows[i + 1], lo, mine, w)
+            w *= keep
+            lengths[i] = np.sqrt((w * w).sum())
+            mine[:] = w / lengths[i] if lengths[i] > 0.0 else 0.0 * w
+
+
+@numba.njit(cache=True)
+def _top_ritz(diagonal: Floats, off: Floats) -> tuple[float, float]:
+    """The largest eigenvalue of a tridiagonal matrix by bisection, and the last entry of its unit eigenvector."""
+    k = len(diagonal)
+    low, high = diagonal.max(), 0.0
+    for j in range(k):
+        reach = diagonal[j] + (off[j - 1] if j > 0 else 0.0) + (off[j] if j < k - 1 else 0.0)
+        high = max(high, reach)  # Gershgorin
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        pivot, above = diagonal[0] - middle, False  # some eigenvalue is above where a pivot of T - middle is positive
+        for j in range(1, k + 1):
+            if pivot > 0.0:
+                above = True
+                break
+            if j < k:
+                pivot = diagonal[j] - middle - off[j - 1] ** 2 / min(pivot, -TINY)
+        if above:
+            low = middle
+        else:
+            high = middle
+    norm2, here, after = 1.0, 1.0, 0.0  # upwards from the last entry: the stable direction
+    for j in range(k - 1, 0, -1):
+        if off[j - 1] == 0.0:
+            break
+        here, after = ((high - diagonal[j]) * here - (off[j] * after if j < k - 1 else 0.0)) / off[j - 1], here
+        norm2 += here * here
+    return high, 1.0 / np.sqrt(norm2)

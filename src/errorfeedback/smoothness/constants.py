@@ -49,6 +49,11 @@ class Smoothness:
         k = self.curvature
         return client_norms(k, self.support) + k.diagonal
 
+    @cached_property
+    def found(self) -> dict[bytes, Eigenvalue]:
+        """Eigenvalues that several rules can use (`spectral`), by their set of rare features."""
+        return {}
+
     @property
     def L_max(self) -> float:
         return float(self.L_i.max())

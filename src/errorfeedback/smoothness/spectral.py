@@ -24,6 +24,8 @@ from errorfeedback.smoothness.spectrum import Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import support_of
 
 Mask = NDArray[np.bool_]
+ALIKE = 1.05
+"""Weights that are this close to multiples of |J_i|/L_i(P), as TopK's are for small K, share one eigenvalue."""
 CLOSE = 1e-6
 """Residuals, relative to their eigenvalue: from above is all that is needed here (half a percent too large at the most)."""
 
@@ -56,6 +58,21 @@ def rows_L_i_of(problem: Problem, rare: Mask) -> PerClient:
 
 def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> Eigenvalue:
     """The bound on sum_i v_i ||P D_i||^2 for a unit step, rows' part; never above max_j sum_{i in I_j} v_i L_i(P) L_i."""
+    u = np.divide(s.support.sizes, L_rare, out=np.zeros(s.support.n), where=L_rare > 0)
+    ratios = v[u > 0] / u[u > 0]
+    if len(ratios) and ratios.max() <= ALIKE * ratios.min():  # sum_i v_i K_i <= max_i (v_i/u_i) sum_i u_i K_i
+        key = rare.tobytes()
+        if key not in s.found:
+            s.found[key] = _weighted_eigenvalue(s, u, rare, L_rare)
+        top = replace(s.found[key], upper=float(ratios.max()) * s.found[key].upper)
+    else:
+        top = _weighted_eigenvalue(s, v, rare, L_rare)
+    norms = over_features(s, v * L_rare * (s.L_i - s.curvature.diagonal), np.ones_like(rare))
+    return top if top.upper <= norms else Eigenvalue(norms, "norms", tight=False)
+
+
+def _weighted_eigenvalue(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> Eigenvalue:
+    """lambda_max(sum_i v_i K_i)."""
     k = s.curvature
     if k.quadratic:
         weights = np.repeat(v, s.support.sizes) * rare[s.support.indices]
@@ -71,9 +88,7 @@ def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClien
             out: Model = k.A.T @ (rows * (k.A @ x))
             return out
 
-    top = largest_eigenvalue(product, s.support.d, CLOSE)
-    norms = over_features(s, v * L_rare * (s.L_i - k.diagonal), np.ones_like(rare))
-    return top if top.upper <= norms else Eigenvalue(norms, "norms", tight=False)
+    return largest_eigenvalue(product, s.support.d, CLOSE)
 
 
 def weighted_gradient_change(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> tuple[float, str]:

@@ -31,8 +31,7 @@ class CSR(Blocks):
         return cls(support, rows, lifted.data, local_positions(lifted, support, rows), lifted.indptr)
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
-        gather(self.features, x, work)
-        _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, work, z)
+        _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
@@ -57,10 +56,13 @@ def _forward(
     indptr: Integers,
     rows: Integers,
     segments: Integers,
+    features: Integers,
+    x: Model,
     mine: Lifted,
     z: PerRow,
 ) -> None:
     """Four running sums hide the latency of an addition; their order depends on the row alone."""
+    gather(features, x, mine)
     zero = data.dtype.type(0.0)
     for i in range(len(rows) - 1):
         own = mine[segments[i] : segments[i + 1]]

@@ -32,8 +32,7 @@ class Uniform(Blocks):
         return cls(support, rows, lifted.data[:1], local_positions(lifted, support, rows), lifted.indptr)
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
-        gather(self.features, x, work)
-        _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, work, z)
+        _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
@@ -58,9 +57,12 @@ def _forward(
     indptr: Integers,
     rows: Integers,
     segments: Integers,
+    features: Integers,
+    x: Model,
     mine: Lifted,
     z: PerRow,
 ) -> None:
+    gather(features, x, mine)
     zero = value.dtype.type(0.0)
     for i in range(len(rows) - 1):
         own = mine[segments[i] : segments[i + 1]]
