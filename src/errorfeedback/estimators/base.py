@@ -90,6 +90,14 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         X = sparse.csr_array(X)
         return (X, y, w, clients) if keep.all() else (X[keep], np.asarray(y)[keep], w[keep], clients[keep])
 
+    def _held(self, valid: Held | None) -> Held | None:
+        """Held-out data, refused before training where it does not fit."""
+        if valid is None:
+            return None
+        return validate_data(
+            self, *valid, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
+        )
+
     def _numeric_target(self) -> bool:
         return False
 
@@ -116,6 +124,7 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         start = self._start(problem, models)
         held = None if valid is None else judge
         self._set(train(problem, free, recipe, x0=start, stop=stops, judge=held, watch=watch), models)
+        self.clients_ = problem.names
         return self
 
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
@@ -144,6 +153,9 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         self._assign(trained.x, models)
         self.n_iter_ = trained.run.rounds
         self.history_ = trained.run.history
+        self.loss_ = trained.loss
         self.stopped_ = trained.run.stopped
+        self.returned_ = trained.run.returned
+        self.traffic_ = trained.traffic
         self.bytes_up_ = trained.bytes_up
         self.bytes_down_ = trained.bytes_down

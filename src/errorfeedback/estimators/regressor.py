@@ -33,12 +33,13 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
         valid: Held | None = None,
     ) -> Self:
         """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling."""
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
+        with the lowest."""
         X, y, weights, clients = self._rows(X, y, sample_weight, groups)
         if self.fit_intercept:
             X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
         problem = least_squares(X, y, clients, sample_weight=weights)
-        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, valid)
+        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, self._held(valid))
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0])
         return self

@@ -18,7 +18,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths
 from errorfeedback.runtime.short import shortened
 from errorfeedback.runtime.sketch import sketches
-from errorfeedback.stepsizes.base import LOSS_BITS, Ask
+from errorfeedback.stepsizes.base import Ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,9 @@ class Worker:
         self.problem.gradients(x, self.grads)
         if ctx.slope:
             last, self.here = self.here, self.problem.support.gather(x)
-            self.slopes = self.problem.support.sums(self.grads * (self.here - last))
+            error = self.method.error(self.state, self.grads)
+            unknown = self.grads if error is None else -error
+            self.slopes = self.problem.support.sums(unknown * (self.here - last))
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return message
 
@@ -73,12 +75,12 @@ class Worker:
         self.state = deepcopy(self.kept)
 
     def telemetry(self, ask: Ask, x: Model, ctx: Round) -> Floats:
-        """(n, ask.numbers): where asked for, b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
+        """(n, ask.numbers): where asked for, e_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
         told: list[Floats] = []
         if ask.slope:
             told.append(shortened(self.slopes, ask.slope)[:, None])
         if ask.loss:
-            told.append(shortened(self.values(x), LOSS_BITS)[:, None])
+            told.append(shortened(self.values(x), ask.loss)[:, None])
         if ask.G or ask.sketch:
             told += self._errors(ask, x, ctx)
         return np.hstack(told)

@@ -12,9 +12,6 @@ from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
 
-LOSS_BITS = 40
-"""A loss travels as the leading bits of a float64: sign, exponent and 28 bits of its digits."""
-
 
 @dataclass(frozen=True)
 class Ask:
@@ -27,18 +24,19 @@ class Ask:
     full_gradient: bool = False
     """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
     slope: int = 0
-    """b_i = <grad f_i(x), x - x_last> in that many leading bits of a float64."""
-    loss: bool = False
-    """f_i(x): one short number."""
+    """e_i = <grad f_i(x) - g_i, x - x_last> in that many leading bits of a float64; g_i is the estimate that was in force
+    (0 where clients keep none). It shrinks with the steps, so that few digits are enough at every scale."""
+    loss: int = 0
+    """f_i(x) in that many leading bits."""
 
     @property
     def numbers(self) -> int:
         """Numbers up per client and round."""
-        return self.G + self.sketch + bool(self.slope) + self.loss
+        return self.G + self.sketch + bool(self.slope) + bool(self.loss)
 
     def bits(self, value_bits: int) -> int:
         """Bits up per client and round, where a value of the run has that many."""
-        return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss
+        return value_bits * (self.G + self.sketch) + self.slope + self.loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +47,13 @@ class Telemetry:
     error2: float | None = None
     """||g - grad f(x)||^2: from the sketch where one was asked for, else the simulation's own."""
     slope: float | None = None
-    """<grad f(x), x - x_last>, the mean of the b_i."""
+    """b = <grad f(x), x - x_last>: the mean of the e_i and <(1/n) sum g_i, x - x_last>, which the server knows."""
     loss: float | None = None
     """f(x) + R(x), with the proximal term R that the server knows."""
     move: Move | None = None
     """The step that led here, where there was one."""
+    direction2: float = 0.0
+    """||g||^2 of the direction of the step to come."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Move:
     predicted: float
     """<g, x - x_last>."""
     gamma: float
+    known: float
+    """<(1/n) sum_i g_i, x - x_last>; 0 where clients keep no estimates."""
 
 
 class Verdict(Enum):
@@ -83,6 +85,11 @@ class StepSize(ABC):
     """The methods for which the rule has a theorem (or, for heuristics, a meaning)."""
     command_bits: ClassVar[int] = 0
     """Bits down per client and round: what the rule tells the clients to do."""
+
+    @property
+    def setup_bits(self) -> int:
+        """Bits up per client, once, before round 0: what the rule must know to begin."""
+        return 0
 
     @property
     def asks(self) -> Ask:
