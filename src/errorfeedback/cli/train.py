@@ -15,13 +15,15 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from errorfeedback.cli._data import MODEL, budget_of, clear_errors, groups_of
+from errorfeedback.cli._data import MODEL, NETWORK, budget_of, clear_errors, groups_of
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.planner.verdict import human_seconds
 from errorfeedback.problems.tables import Data, read
-from errorfeedback.report.training import training_page
+from errorfeedback.records.network import Links, elapsed
+from errorfeedback.report.training import Traces, training_page
 
 HEAVIEST = 30
 """Weights in the report."""
@@ -43,6 +45,7 @@ def train(
     scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True,
     budget: Annotated[str, typer.Option(help="Bytes up per client, as in 1MB.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000,
+    network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None,
     tolerance: Annotated[float, typer.Option(min=0, help="Stop when the loss falls by less than that share.")] = 1e-6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False,
@@ -52,6 +55,7 @@ def train(
         found = read(data, target=target, client_column=client_column)
         if found.y is None:
             raise ValueError(f"{data} has no target; training needs one")
+        links = Links.parse(network) if network else None
         held = None if valid is None else read(valid, target=target, encoding=found.encoding)
         model: EF21Classifier | EF21Regressor = (EF21Regressor if regression else EF21Classifier)(
             n_clients=clients,
@@ -67,6 +71,8 @@ def train(
             random_state=seed,
         )
         names = groups_of(groups, found)
+        if links is not None:
+            links.of(range(clients) if names is None else np.unique(names).tolist())  # every client has one
         n = clients if names is None else len(np.unique(names))
         n = min(n, found.A.shape[0])
         live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True) if not quiet else None
@@ -77,7 +83,7 @@ def train(
         finally:
             if live is not None:
                 live.stop()
-    _write(out, model, found, n, target)
+    _write(out, model, found, target, links)
 
 
 def _held(held: Data | None) -> tuple[Any, Any] | None:
@@ -108,27 +114,32 @@ def _view(live: Live | None, model: LinearEF21, n: int) -> Callable[[dict[str, f
     return show
 
 
-def _write(out: Path, model: LinearEF21, data: Data, n: int, target: str | None) -> None:
+def _write(out: Path, model: LinearEF21, data: Data, target: str | None, links: Links | None) -> None:
+    label, n = "EF21, automatic step", len(model.clients_)
+    wire = {} if links is None else {label: elapsed(model.history_, *model.traffic_, links.of(model.clients_.tolist()))}
     command = shlex.join(["errorfeedback", *sys.argv[1:]])
     facts: list[tuple[str, Any]] = [
         ("data", data.name),
         ("rows", data.A.shape[0]),
         ("features", data.A.shape[1]),
         ("clients", n),
-        ("loss", float(model.history_["f"][-1])),
+        ("loss", model.loss_),
         ("rounds", model.n_iter_),
         ("stopped because", model.stopped_),
+        ("the model is", model.returned_),
         ("bytes up per client", round(model.bytes_up_)),
         ("bytes down per client", round(model.bytes_down_)),
     ]
-    for loss, score in model.validation_[-1:]:
+    facts += [(f"time on the network ({links})", human_seconds(float(seconds[-1]))) for seconds in wire.values()]
+    for loss, score in sorted(model.validation_)[:1]:
         facts += [("validation loss", loss), ("validation score", score)]
     provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
     out.mkdir(parents=True, exist_ok=True)
     written = [save(out / MODEL, model, data.encoding, provenance)]
     written.append(out / "history.json")
     written[-1].write_text(json.dumps({name: column.tolist() for name, column in model.history_.items()}), encoding="utf-8")
-    page = training_page(f"Trained on {data.name}", facts, model.history_, n, _heaviest(model, data), command)
+    traces = Traces({label: model.history_}, n, str(links or ""), wire)
+    page = training_page(f"Trained on {data.name}", facts, traces, _heaviest(model, data), command)
     written.append(page.write(out / "report.html"))
     console = Console()
     for name, value in facts:
