@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
+    from errorfeedback.estimators import *  # noqa: F403
 
 __version__ = "0.1.0"
+ESTIMATORS = ("EF21Classifier", "EF21Regressor")
+"""They bring scikit-learn along, so they are not in the api."""
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
+    if name in ESTIMATORS:
+        return getattr(import_module("errorfeedback.estimators"), name)
     api = import_module("errorfeedback.api")
     found = vars(api).get(name)
     if found is None:
@@ -31,4 +36,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(api.discovered()))
+    return sorted(public | set(ESTIMATORS) | set(api.discovered()))

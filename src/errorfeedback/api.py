@@ -36,6 +36,7 @@ from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPen
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.records.checkpoint import Checkpoint as Checkpoint
+from errorfeedback.records.network import Links as Links
 from errorfeedback.records.network import Network as Network
 from errorfeedback.registry import members
 from errorfeedback.runtime.certificate import verify as verify

@@ -26,8 +26,6 @@ VALUE_BITS = 64
 """Bits of one float64 on the wire: what theory counts with. A run counts the precision it has."""
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 """What data, memory and messages may be stored in."""
-LOSS_BITS = 40
-"""A loss travels as the leading bits of a float64: sign, exponent and 28 bits of its digits."""
 AUTHORS_VALUE_BITS = 32
 """The authors' plots charge 32 bits per value, and nothing for indices, the first upload or the downlink."""
 
@@ -51,14 +49,15 @@ class Ask:
     full_gradient: bool = False
     """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
     slope: int = 0
-    """b_i = <grad f_i(x), x - x_last> in that many leading bits of a float64."""
-    loss: bool = False
-    """f_i(x): one short number."""
+    """e_i = <grad f_i(x) - g_i, x - x_last> in that many leading bits of a float64; g_i is the estimate that was in force
+    (0 where clients keep none). It shrinks with the steps, so that few digits are enough at every scale."""
+    loss: int = 0
+    """f_i(x) in that many leading bits."""
 
     @cached_property
     def numbers(self) -> int:
         """Numbers up per client and round."""
-        return self.G + self.sketch + bool(self.slope) + self.loss
+        return self.G + self.sketch + bool(self.slope) + bool(self.loss)
 
     @cached_property
     def errors(self) -> bool:
@@ -67,11 +66,11 @@ class Ask:
 
     def bits(self, value_bits: int) -> int:
         """Bits up per client and round, where a value of the run has that many."""
-        return value_bits * (self.G + self.sketch) + self.slope + LOSS_BITS * self.loss
+        return value_bits * (self.G + self.sketch) + self.slope + self.loss
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
-        """Bits of each number, in the order in which they are told: b_i, f_i, G_i, the sketch."""
-        return (self.slope,) * bool(self.slope) + (LOSS_BITS,) * self.loss + (value_bits,) * (self.G + self.sketch)
+        """Bits of each number, in the order in which they are told: e_i, f_i, G_i, the sketch."""
+        return (self.slope,) * bool(self.slope) + (self.loss,) * bool(self.loss) + (value_bits,) * (self.G + self.sketch)
 
 
 NOTHING = Ask()

@@ -21,6 +21,11 @@ def call(*words):
     return CliRunner().invoke(app(), [str(word) for word in words])
 
 
+def plain(done):
+    """What was printed, without the box around an error and its line breaks."""
+    return " ".join(done.output.replace("│", " ").split())
+
+
 def rows(m, seed=0):
     rng = np.random.default_rng(seed)
     colour, size, noise = rng.choice(["red", "green", "blue"], m), rng.standard_normal(m), rng.standard_normal(m)
@@ -102,7 +107,11 @@ def test_groups_come_from_a_file(folder, tmp_path):
     (tmp_path / "groups").write_text("a\nb\n")
     done = call("train", folder / "train.csv", "--groups", tmp_path / "groups", "--out", tmp_path / "r")
     assert done.exit_code == 2
-    assert "names 2 clients" in " ".join(done.output.split())
+    assert "names 2 clients" in plain(done)
+    (tmp_path / "groups").write_text("a\n\n" * 200)
+    assert "line 2 is empty" in plain(
+        call("train", folder / "train.csv", "--groups", tmp_path / "groups", "--out", tmp_path)
+    )
 
 
 def test_compare_writes_the_figure_and_the_table(folder, tmp_path):
@@ -114,6 +123,48 @@ def test_compare_writes_the_figure_and_the_table(folder, tmp_path):
     runs = json.loads((tmp_path / "histories.json").read_text())
     assert {"GD, InverseL", "EF21 TopK, Automatic", "EF21 TopK, RareFeatures", "EF14 TopK, 1/L"} <= set(runs)
     assert any(label.startswith("MARINA") for label in runs)
+
+
+def test_train_returns_the_model_with_the_lowest_validation_loss(folder):
+    facts = load(folder / "run/model.npz").provenance
+    scores = json.loads(call("evaluate", folder / "run", folder / "test.tsv", "--json").stdout)
+    assert scores["log loss"] == pytest.approx(facts["validation loss"])
+    assert scores["accuracy"] == pytest.approx(facts["validation score"])
+    assert facts["the model is"].endswith(f"with the lowest validation loss ({facts['validation loss']:.6g})")
+
+
+def test_a_network_gives_the_hours_of_training(folder, tmp_path):
+    """All on one link, then one client class on a slower one, which then sets the pace."""
+    options = ["--client-column", "shop", "--rounds", 20, "--quiet"]
+    times = []
+    for name, links in {"same": ["latency=1s"], "mixed": ["a: latency=10s", "latency=1s"]}.items():
+        given = [word for link in links for word in ("--network", link)]
+        done = call("train", folder / "train.csv", *options, *given, "--out", tmp_path / name)
+        assert done.exit_code == 0, done.output
+        facts = load(tmp_path / name / "model.npz").provenance
+        times += [value for fact, value in facts.items() if fact.startswith("time on the network")]
+        assert "hours on the network" in (tmp_path / name / "report.html").read_text()
+    assert times == ["42 s", "7 min"]  # 21 trips down and up
+    done = call("train", folder / "train.csv", *options, "--network", "a: latency=10s", "--out", tmp_path / "bad")
+    assert done.exit_code == 2
+    assert "client 'b' has no network" in plain(done)
+
+
+def test_compare_takes_many_classes_penalties_and_a_network(tmp_path):
+    table = [{**row, "target": ["lo", "mid", "hi"][int(row["size"] > -0.5) + int(row["size"] > 0.5)]} for row in rows(90)]
+    words = ["compare", write(tmp_path / "t.csv", table), "--client-column", "shop", "--rounds", 30, "--l1", 0.01]
+    done = call(*words, "--network", "up=1kbit/s,latency=50ms", "--out", tmp_path / "c")
+    assert done.exit_code == 0, done.output
+    runs = json.loads((tmp_path / "c/histories.json").read_text())
+    top = runs["EF21 TopK, Automatic"]
+    assert top["f"][0] == pytest.approx(np.log(2))  # the mean over three models
+    assert top["f"][-1] < 0.9 * top["f"][0]
+    assert np.all(np.diff(top["network_seconds"]) >= 0.1)
+    assert "hours on the network" in (tmp_path / "c/report.html").read_text()
+    heavy = call(*words, "--l2", 100.0, "--out", tmp_path / "h")
+    assert heavy.exit_code == 0, heavy.output
+    pressed = json.loads((tmp_path / "h/histories.json").read_text())["EF21 TopK, Automatic"]
+    assert min(pressed["f"]) > min(top["f"])
 
 
 BAD = {
@@ -142,8 +193,7 @@ def empty(path):
 def test_bad_input_is_a_clear_error_and_nothing_is_written(folder, tmp_path, message):
     done = call("train", *BAD[message](folder), "--out", tmp_path / "r")
     assert done.exit_code == 2
-    plain = " ".join(done.output.replace("│", " ").split())
-    assert message in plain or message.replace(" ", "") in plain.replace(" ", "")
+    assert message.replace(" ", "") in plain(done).replace(" ", "")
     assert not (tmp_path / "r").exists()
 
 

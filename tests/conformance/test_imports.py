@@ -108,6 +108,22 @@ def test_import_is_light():
     assert min(times) < 0.5
 
 
+def test_scikit_learn_comes_with_the_estimators_and_not_before():
+    """And no kernel is compiled by the import: that waits for the first run."""
+    program = """if True:
+        import sys, errorfeedback as ef
+        ef.solve, ef.EF21
+        before = "sklearn" in sys.modules
+        from errorfeedback.estimators import EF21Classifier, EF21Regressor
+        assert ef.EF21Classifier is EF21Classifier and ef.EF21Regressor is EF21Regressor
+        kernels = [v for m in list(sys.modules.values()) if m.__name__.startswith("errorfeedback") for v in vars(m).values()]
+        print(before, sum(len(k.signatures) for k in kernels if type(k).__name__ == "CPUDispatcher"))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "0"]
+    assert {"EF21Classifier", "EF21Regressor"} <= set(dir(errorfeedback))
+
+
 def test_unknown_names_are_attribute_errors():
     assert not hasattr(errorfeedback, "no_such_thing")
     assert {"EF21", "TopK", "RareFeatures", "solve", "ContractiveRandK"} <= set(dir(errorfeedback))

@@ -79,7 +79,7 @@ def test_groups_name_the_clients_and_change_the_traffic_not_the_optimum(binary):
     groups = np.random.default_rng(0).choice(["oslo", "riga", "bern"], len(y), p=[0.7, 0.2, 0.1])
     options = {"l2": 0.01, "tol": 1e-10, "max_iter": 20_000}
     ours = EF21Classifier(**options).fit(X, y, groups=groups)
-    np.testing.assert_allclose(ours.coef_, EF21Classifier(**options).fit(X, y).coef_, atol=1e-2)
+    np.testing.assert_allclose(ours.coef_, EF21Classifier(**options).fit(X, y).coef_, atol=2e-3)
     assert ours.bytes_up_ > 0
     assert ours.bytes_down_ > 0
 
@@ -108,10 +108,14 @@ def test_warm_start_goes_on_from_the_last_model(binary):
 
 
 def test_pipeline_grid_search_clone_and_pickle(binary):
+    """The best score of the grid is that of scikit-learn's own model with the same objective, in the same folds."""
     X, y = binary
-    search = GridSearchCV(make_pipeline(MaxAbsScaler(), EF21Classifier(max_iter=200)), {"ef21classifier__l2": [1e-4, 1e-2]})
-    search.fit(X, y)
-    assert search.best_score_ > 0.65
+    search = GridSearchCV(make_pipeline(MaxAbsScaler(), EF21Classifier()), {"ef21classifier__l2": [1e-4, 1e-2]}).fit(X, y)
+    rows = len(y) * 4 // 5  # of a fold
+    theirs = {"logisticregression__C": [1 / (l2 * rows) for l2 in (1e-4, 1e-2)]}
+    other = GridSearchCV(make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=10_000)), theirs).fit(X, y)
+    assert search.best_score_ == pytest.approx(other.best_score_, abs=0.01)
+    assert search.best_score_ > max(np.mean(y), 1 - np.mean(y)) + 0.1
     model = search.best_estimator_[-1]
     assert np.array_equal(pickle.loads(pickle.dumps(model)).coef_, model.coef_)
     assert clone(model).get_params() == model.get_params()

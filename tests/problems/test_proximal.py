@@ -10,14 +10,12 @@ import errorfeedback as ef
 
 
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.1), (0.05, 0.0), (0.03, 0.05)])
-@pytest.mark.parametrize(
-    ("rule", "near"), [(ef.Automatic(), 2e-4), (ef.Constant(0.05), 1e-5)], ids=["automatic", "constant"]
-)
-def test_the_end_is_optimal(l1, l2, rule, near):
+@pytest.mark.parametrize("rule", [ef.Automatic(), ef.Constant(0.05)], ids=["automatic", "constant"])
+def test_the_end_is_optimal(l1, l2, rule):
     """grad f + l2 x + l1 sign(x) = 0 where x is not 0, and |grad f| <= l1 where it is."""
     problem = pair("logistic", n=5, d=12, m=4)[0]
     result = ef.solve(problem, ef.EF21(ef.TopK(1)), rule, rounds=20_000, every=20_000, prox=ef.ElasticNet(l1, l2))
-    x, g = result.x, problem.gradient(result.x)
+    x, g, near = result.x, problem.gradient(result.x), 1e-5
     assert np.abs((g + l2 * x + l1 * np.sign(x))[x != 0]).max(initial=0.0) < near
     assert np.abs(g[x == 0]).max(initial=0.0) <= l1 + near
     assert not l1 or 0 < (x == 0).sum() < 12

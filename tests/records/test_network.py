@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import errorfeedback as ef
+from errorfeedback.records.history import History
+from errorfeedback.records.network import elapsed
 
 
 @pytest.mark.parametrize(
@@ -44,3 +47,28 @@ def test_parse() -> None:
 def test_errors_name_the_value(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ef.Network.parse(text)
+
+
+ROWS = [{"round": t, "uplink_bits": 300 * (t + 1), "downlink_bits": 600 * (t + 1), "authors_bits": 0} for t in (0, 1, 4)]
+
+
+def test_a_round_lasts_as_long_as_its_slowest_client() -> None:
+    """Two clients share 300 bits up as 1 : 2 and 600 down as 1 : 1; by hand: 2 x latency + up/rate + down/rate."""
+    fast, slow = ef.Network(up=1000, down=1000), ef.Network(up=100, down=600, latency="100ms")
+    history, up, down = History(ROWS), np.array([1.0, 2.0]), np.array([5.0, 5.0])
+    last = 0.2 + 200 / 100 + 300 / 600  # the second client, on the slow link
+    np.testing.assert_allclose(elapsed(history, up, down, [fast, slow]), [last, 2 * last, 5 * last])
+    first = 0.2 + 100 / 100 + 300 / 600
+    np.testing.assert_allclose(elapsed(history, up, down, [slow, fast]), [first, 2 * first, 5 * first])
+    np.testing.assert_allclose(elapsed(history, up, down, [ef.Network(), ef.Network()]), 0.0)
+
+
+def test_classes_of_clients_have_their_own_links() -> None:
+    links = ef.Links.parse(["phone-*: up=1kbit/s", "up=1Mbit/s,latency=50ms"])
+    assert links.of(["phone-1", "desk", 7]) == [ef.Network(up=1e3), *[ef.Network(up=1e6, latency=0.05)] * 2]
+    with pytest.raises(ValueError, match="client 'desk' has no network"):
+        ef.Links.parse(["phone-*: up=1kbit/s"]).of(["desk"])
+    with pytest.raises(ValueError, match="given twice"):
+        ef.Links.parse(["up=1kbit/s", "up=2kbit/s"])
+    with pytest.raises(ValueError, match="up = 'fast'"):
+        ef.Links.parse(["a: up=fast"])

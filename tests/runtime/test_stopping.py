@@ -56,6 +56,30 @@ def test_validation_loss(problem):
     assert result.stopped == "validation loss stopped falling at round 15"
 
 
+@pytest.mark.parametrize("rule", [ef.Automatic(), ef.Constant(0.01)])
+def test_the_point_with_the_lowest_validation_loss_is_returned(problem, rule):
+    """Not the last one, nor the one with the lowest training loss; also where something else stops the run."""
+    goal = run(problem, rule=rule, rounds=10).x
+
+    def away(x):
+        return float(np.sum((problem.extend(x, np.zeros(problem.width)) - goal) ** 2))
+
+    stopped = run(problem, Validation(away, every=5, patience=3), rule=rule)
+    assert stopped.stopped == "validation loss stopped falling at round 25"
+    assert stopped.returned == "the point of round 10, with the lowest validation loss (0)"
+    assert np.array_equal(stopped.x, goal)
+    other = run(problem, Validation(away, every=5, patience=30), rule=rule, rounds=40)
+    assert other.stopped == "ran all 40 rounds"
+    assert np.array_equal(other.x, goal)
+    assert not np.array_equal(run(problem, rule=rule, rounds=40).x, goal)  # negative control
+
+
+def test_a_validation_loss_that_is_never_a_number_chooses_nothing(problem):
+    result = run(problem, Validation(lambda x: np.nan, every=5, patience=2), rule=ef.Constant(0.01))
+    assert result.returned == "the last point"
+    assert np.isfinite(result.x).all()
+
+
 def test_the_loss_must_be_known(problem):
     with pytest.raises(ValueError, match="Constant does not ask the clients for"):
         run(problem, RelativeDecrease(1e-3), rule=ef.Constant(0.1))

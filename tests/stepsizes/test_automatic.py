@@ -8,7 +8,6 @@ from hostile import hostile
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.core import LOSS_BITS
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.stepsizes import automatic
 from errorfeedback.stepsizes.base import Verdict
@@ -44,6 +43,7 @@ def test_a_rule_that_does_not_look_at_the_slope_is_far_from_it(problem, monkeypa
     first, best = start_and_optimum(problem)
     target = best + 1e-4 * (first - best)
     good = rounds_to(problem, ef.Automatic(), target)
+    monkeypatch.setattr(automatic, "EAGER", 0.99)
     assert rounds_to(problem, ef.Automatic(setpoint=0.99), target) > 2 * good
 
 
@@ -91,19 +91,41 @@ def test_a_step_that_is_far_too_long_is_taken_back(problem):
 def test_without_the_way_back_the_same_step_is_lost(problem, monkeypatch):
     """Negative control for the guard."""
     monkeypatch.setattr(automatic, "MARGIN", 1e300)
-    monkeypatch.setattr(automatic, "ROUNDING", 1e300)
+    monkeypatch.setattr(automatic, "ROUNDING", 1000)
     h = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(guess=1e5), rounds=10).history
     assert h["f"][-1] > 1e6 * h["f"][0]
 
 
 @pytest.mark.parametrize("rounds", [31, 133])
-def test_every_bit_of_the_telemetry_is_counted(problem, rounds):
+@pytest.mark.parametrize("guess", [None, 0.01])
+def test_every_bit_of_the_telemetry_is_counted(problem, rounds, guess):
     n = problem.n
     plain = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Constant(0.01), rounds=rounds).history["payload_bits"][-1]
-    told = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=rounds).history["payload_bits"][-1]
-    losses = sum(t <= automatic.EARLY or t % 10 == 0 for t in range(rounds + 1))
-    closing = 2 * 64  # the loss at the end and at the best point
-    assert told - plain == n * (sum(16 if t <= 100 else 32 for t in range(rounds + 1)) + losses * LOSS_BITS + closing)
+    told = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(guess=guess), rounds=rounds).history["payload_bits"][-1]
+    curvature = 14 if guess is None else 0
+    losses = 7 * 32 + sum(40 if t <= 100 else 64 for t in range(10, rounds + 1, 10))
+    closing = 2 * 64
+    assert told - plain == n * (curvature + 14 * (rounds + 1) + losses + closing)
+
+
+def test_the_closing_exchange_is_in_the_last_row(problem):
+    """The last row of a run is that row of a longer run and two exact losses per client, where the end must choose."""
+    long = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=60).history
+    for rounds in (0, 31, 40):
+        result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=rounds)
+        torn = rounds == 31  # the losses of rounds 0 and 40 were told, and they were the lowest
+        head = 3 + 1  # version, check, count: each loss is a frame of its own
+        for column, each in (("payload_bits", 64), ("uplink_bits", 64 + 8 * head)):
+            assert result.history[column][-1] - long[column][rounds] == 2 * each * problem.n * torn
+        assert result.returned == "the last point"
+
+
+def test_the_first_guess_needs_one_number_per_client(problem):
+    """L <= max_j (1/n) sum_{i in I_j} L_i, and 14 bits of every L_i lose at most 2^-2 of it."""
+    theory = ef.analyse(problem)
+    exact = theory.support.max_over_features(theory.L_i) / problem.n
+    assert theory.L <= exact <= automatic.told_bound(theory) <= (1 + 2.0**-2) * exact
+    assert exact < theory.L_i.mean()  # rare features: sharper than the mean of the L_i
 
 
 @pytest.mark.parametrize("guess", [None, 1e4])

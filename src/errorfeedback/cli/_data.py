@@ -21,6 +21,10 @@ from errorfeedback.runtime.local import Engine, Local
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MODEL = "model.npz"
 ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
+NETWORK = (
+    '"up=1Mbit/s,down=10Mbit/s,latency=50ms": time on that link. Give it once per class of clients where they differ: '
+    '"phone-*: up=100kbit/s", then "up=1Mbit/s" for all others.'
+)
 
 
 @contextmanager
@@ -48,9 +52,11 @@ def groups_of(path: Path | None, data: Data) -> NDArray[Any] | None:
     """One client per row: from a file with one name per line, or from the data's own column."""
     if path is None:
         return data.clients
-    names = np.asarray(path.read_text(encoding="utf-8").split())
+    names = np.asarray([line.strip() for line in path.read_text(encoding="utf-8").splitlines()])
     if len(names) != data.A.shape[0]:
         raise ValueError(f"{path} names {len(names)} clients, but {data.name} has {data.A.shape[0]} rows; give one per row")
+    if "" in names:
+        raise ValueError(f"{path}: line {names.tolist().index('') + 1} is empty; name a client in every line")
     return names
 
 

@@ -7,32 +7,39 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from errorfeedback import stepsizes
-from errorfeedback.cli._data import budget_of, clear_errors, groups_of
+from errorfeedback.cli._data import NETWORK, budget_of, clear_errors, groups_of
 from errorfeedback.compressors.base import Compressor
 from errorfeedback.compressors.rand_k import RandK
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.estimators.training import even
+from errorfeedback.core import Floats
+from errorfeedback.estimators.training import even, one_against_rest, penalty, traffic
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef14 import EF14
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
+from errorfeedback.planner.verdict import human_seconds
 from errorfeedback.plots.draw import save
-from errorfeedback.problems.glm import logistic
+from errorfeedback.plots.figure import Axis
+from errorfeedback.problems.base import Problem
+from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import scaled
-from errorfeedback.problems.tables import read
+from errorfeedback.problems.tables import Data, read
 from errorfeedback.records.history import History
+from errorfeedback.records.network import Links, elapsed
 from errorfeedback.registry import members
 from errorfeedback.report.page import Cell
-from errorfeedback.report.training import comparison_page, losses
+from errorfeedback.report.page import Table as TableBlock
+from errorfeedback.report.training import Traces, comparison_page
 from errorfeedback.runtime.solve import solve
 from errorfeedback.runtime.stopping import Budget
 from errorfeedback.stepsizes.base import StepSize
@@ -51,38 +58,63 @@ def compare(
     client_column: Annotated[str | None, typer.Option(help="The column of a table that names the client.")] = None,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Numbers that a compressed message holds.")] = 1,
+    l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0,
+    l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4,
     scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True,
     budget: Annotated[str, typer.Option(help="Bytes up per client for every method.")] = "20kB",
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000,
+    network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal and of random compressors.")] = 0,
 ) -> None:
-    """Loss against bytes of all methods (two classes, logistic loss, no penalty), and what each needs for every target."""
+    """Loss against bytes of all methods on the objective of `train`, and what each needs for every target."""
     console = Console()
     with clear_errors():
+        links = Links.parse(network) if network else None
+        allowed = budget_of(budget)
         found = read(data, target=target, client_column=client_column)
         names = groups_of(groups, found)
         dealt = even(found.A.shape[0], clients, seed) if names is None else names
-        problem = logistic(found.A, found.y if found.y is not None else [], dealt, intercept=True)
-        inner = scaled(problem) if scale else problem
-        allowed = budget_of(budget)
+        problem, prox = objective(found, dealt, l1, l2, scale)
+        each = None if links is None else links.of(np.unique(dealt).tolist())
         runs: dict[str, History] = {}
-        for label, method, rule in contestants(analyse(inner, TopK(k)), k):
+        wire: dict[str, Floats] = {}
+        for label, method, rule in contestants(analyse(problem, TopK(k)), k):
             stop = [] if allowed is None else [Budget(bytes=allowed)]
-            runs[label] = solve(inner, method, rule, rounds=rounds, seed=seed, stop=stop).history
-            console.print(f"{label}: loss {np.nanmin(runs[label]['f']):.6g}", highlight=False, soft_wrap=True)
-    head, rows = targets(runs, problem.n)
-    figure = losses("loss", runs, problem.n)
+            run = solve(problem, method, rule, rounds=rounds, seed=seed, stop=stop, prox=prox)
+            runs[label] = run.history
+            if each is not None:
+                wire[label] = elapsed(run.history, *traffic(run.theory), each)
+            console.print(f"{label}: loss {np.nanmin(run.history['f']):.6g}", highlight=False, soft_wrap=True)
+    traces = Traces(runs, problem.n, str(links or ""), wire)
+    targets = needs(traces)
+    figure = traces.figure("loss", "f", Axis("loss", log=True))
     command = shlex.join(["errorfeedback", *sys.argv[1:]])
     drawn = save(figure, out)
-    page = comparison_page(f"Methods on {found.name}", head, rows, figure, command).write(out / "report.html")
+    page = comparison_page(f"Methods on {found.name}", targets, figure, command).write(out / "report.html")
     stored = {label: {name: column.tolist() for name, column in h.items()} for label, h in runs.items()}
+    for label, seconds in wire.items():
+        stored[label]["network_seconds"] = seconds.tolist()
     (out / "histories.json").write_text(json.dumps(stored), encoding="utf-8")
-    table = Table(*head, title="Bytes up per client / rounds until the loss is there", title_justify="left")
-    for row in rows:
+    table = Table(*targets.head, title=targets.caption, title_justify="left")
+    for row in targets.rows:
         table.add_row(*map(str, row))
     console.print(table)
     for path in [page, *drawn]:
         console.print(f"Written: {path}", soft_wrap=True, highlight=False)
+
+
+def objective(data: Data, clients: NDArray[Any], l1: float, l2: float, scale: bool) -> tuple[Problem, ElasticNet | None]:
+    """What `train` minimises: logistic loss with intercept, one against the rest where there are more than two classes."""
+    if data.y is None:
+        raise ValueError(f"{data.name} has no target; comparing needs one")
+    classes, code = np.unique(data.y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y has one class only ({classes[0]}); a classifier needs at least two")
+    weights = np.ones(len(code))
+    problem, free = one_against_rest(data.A, code, len(classes), clients, intercept=True, weights=weights)
+    inner = scaled(problem) if scale else None
+    share = 1.0 / len(free)  # f is the mean over the models, so that each one has its own penalty
+    return (problem if inner is None else inner), penalty(problem, inner, free, l1=l1 * share, l2=l2 * share)
 
 
 def contestants(theory: Theory, k: int) -> Iterator[tuple[str, Method, StepSize]]:
@@ -101,17 +133,21 @@ def _name(method: Method) -> str:
     return "GD" if isinstance(method, DGD) else f"{type(method).__name__} {type(compressor).__name__}"
 
 
-def targets(runs: dict[str, History], n: int) -> tuple[list[str], list[list[Cell]]]:
+def needs(traces: Traces) -> TableBlock:
     """What every run needs until its loss is within a share of the way from the start to the best."""
-    start = next(iter(runs.values()))["f"][0]
-    best = min(float(np.nanmin(h["f"])) for h in runs.values())
+    start = next(iter(traces.runs.values()))["f"][0]
+    best = min(float(np.nanmin(h["f"])) for h in traces.runs.values())
     levels = [best + share * (start - best) for share in TARGETS]
-    rows: list[list[Cell]] = [[label, *(_reach(h, level, n) for level in levels)] for label, h in runs.items()]
-    return ["method", *(f"loss {level:.5g}" for level in levels)], rows
+    rows: list[list[Cell]] = [[label, *(_reach(traces, label, level) for level in levels)] for label in traces.runs]
+    caption = f"Bytes up per client / rounds{' / time on the network' if traces.wire else ''} until the loss is there"
+    return TableBlock(["method", *(f"loss {level:.5g}" for level in levels)], rows, caption)
 
 
-def _reach(history: History, level: float, n: int) -> str:
+def _reach(traces: Traces, label: str, level: float) -> str:
+    history = traces.runs[label]
     there = np.flatnonzero(history["f"] <= level)
     if not len(there):
         return "-"
-    return f"{history['uplink_bits'][there[0]] / 8 / n:,.0f} / {history['round'][there[0]]}"
+    first = there[0]
+    cells = [f"{history['uplink_bits'][first] / 8 / traces.n:,.0f}", f"{history['round'][first]}"]
+    return " / ".join([*cells, *([human_seconds(float(traces.wire[label][first]))] if traces.wire else [])])

@@ -16,15 +16,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of, groups_of
+from errorfeedback.cli._data import MODEL, NETWORK, budget_of, clear_errors, engine_of, groups_of
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.planner.verdict import human_seconds
 from errorfeedback.problems.parts import hand_out, read_folder
 from errorfeedback.problems.tables import Data, read
 from errorfeedback.records.checkpoint import Checkpoint
-from errorfeedback.report.training import training_page
+from errorfeedback.records.network import Links, elapsed
+from errorfeedback.report.training import Traces, training_page
 from errorfeedback.runtime.local import Engine
 
 HEAVIEST = 30
@@ -51,6 +53,7 @@ def train(
     scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True,
     budget: Annotated[str, typer.Option(help="Bytes up per client, as in 1MB.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000,
+    network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None,
     tolerance: Annotated[float, typer.Option(min=0, help="Stop when the loss falls by less than that share.")] = 1e-6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False,
@@ -64,6 +67,7 @@ def train(
     """
     with clear_errors():
         on = engine_of(engine)
+        links = Links.parse(network) if network else None
         model: EF21Classifier | EF21Regressor = (EF21Regressor if regression else EF21Classifier)(
             n_clients=clients,
             k=k,
@@ -81,8 +85,10 @@ def train(
             found = _part(data, on, model, groups, target, client_column)
             assert found.y is not None, "data without a target is refused"
             held = None if valid is None else read(valid, target=target, encoding=found.encoding)
-            told = on.together.all((found.A.shape[0], len(np.unique(np.asarray(found.clients)))))
-            rows, n = (sum(each) for each in zip(*told, strict=True))
+            told = on.together.all((found.A.shape[0], np.unique(np.asarray(found.clients))))
+            rows, names = sum(each for each, _ in told), np.concatenate([each for _, each in told])
+            if links is not None:
+                links.of(names.tolist())  # every client has one
             shown = on.leads and not quiet
             live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True) if shown else None
             if live is not None:
@@ -92,7 +98,7 @@ def train(
                     found.A,
                     found.y,
                     groups=found.clients,
-                    watch=_view(live, model, n),
+                    watch=_view(live, model, len(names)),
                     valid=_held(held),
                     engine=on,
                     checkpoint=None if checkpoint is None else Checkpoint(checkpoint, seconds=SECONDS),
@@ -101,7 +107,7 @@ def train(
                 if live is not None:
                     live.stop()
     if on.leads:
-        _write(out, model, found, rows, n, target)
+        _write(out, model, found, rows, target, links)
 
 
 def _part(
@@ -151,27 +157,32 @@ def _view(live: Live | None, model: LinearEF21, n: int) -> Callable[[dict[str, f
     return show
 
 
-def _write(out: Path, model: LinearEF21, data: Data, rows: int, n: int, target: str | None) -> None:
+def _write(out: Path, model: LinearEF21, data: Data, rows: int, target: str | None, links: Links | None) -> None:
+    label, n = "EF21, automatic step", len(model.clients_)
+    wire = {} if links is None else {label: elapsed(model.history_, *model.traffic_, links.of(model.clients_.tolist()))}
     command = shlex.join(["errorfeedback", *sys.argv[1:]])
     facts: list[tuple[str, Any]] = [
         ("data", data.name),
         ("rows", rows),
         ("features", data.A.shape[1]),
         ("clients", n),
-        ("loss", float(model.history_["f"][-1])),
+        ("loss", model.loss_),
         ("rounds", model.n_iter_),
         ("stopped because", model.stopped_),
+        ("the model is", model.returned_),
         ("bytes up per client", round(model.bytes_up_)),
         ("bytes down per client", round(model.bytes_down_)),
     ]
-    for loss, score in model.validation_[-1:]:
+    facts += [(f"time on the network ({links})", human_seconds(float(seconds[-1]))) for seconds in wire.values()]
+    for loss, score in sorted(model.validation_)[:1]:
         facts += [("validation loss", loss), ("validation score", score)]
     provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
     out.mkdir(parents=True, exist_ok=True)
     written = [save(out / MODEL, model, data.encoding, provenance)]
     written.append(out / "history.json")
     written[-1].write_text(json.dumps({name: column.tolist() for name, column in model.history_.items()}), encoding="utf-8")
-    page = training_page(f"Trained on {data.name}", facts, model.history_, n, _heaviest(model, data), command)
+    traces = Traces({label: model.history_}, n, str(links or ""), wire)
+    page = training_page(f"Trained on {data.name}", facts, traces, _heaviest(model, data), command)
     written.append(page.write(out / "report.html"))
     console = Console()
     for name, value in facts:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from errorfeedback.core import Floats, Model
 from errorfeedback.estimators.training import Recipe, Trained, even, train
 from errorfeedback.problems.glm import GLM
+from errorfeedback.problems.together import ALONE
 from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.stopping import Budget, RelativeDecrease
@@ -95,6 +96,14 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         """A client for every row, where nobody names them."""
         return even(rows, self.n_clients, int(check_random_state(self.random_state).randint(2**31 - 1)))
 
+    def _held(self, valid: Held | None) -> Held | None:
+        """Held-out data, refused before training where it does not fit."""
+        if valid is None:
+            return None
+        return validate_data(
+            self, *valid, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
+        )
+
     def _numeric_target(self) -> bool:
         return False
 
@@ -141,6 +150,7 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
             checkpoint=checkpoint,
         )
         self._set(trained, models)
+        self.clients_ = np.concatenate((ALONE if engine is None else engine.together).all(problem.names))
         return self
 
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
@@ -169,6 +179,9 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         self._assign(trained.x, models)
         self.n_iter_ = trained.run.rounds
         self.history_ = trained.run.history
+        self.loss_ = trained.loss
         self.stopped_ = trained.run.stopped
+        self.returned_ = trained.run.returned
+        self.traffic_ = trained.traffic
         self.bytes_up_ = trained.bytes_up
         self.bytes_down_ = trained.bytes_down

@@ -41,8 +41,9 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         checkpoint: Checkpoint | None = None,
     ) -> Self:
         """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling. With `engine=ef.MPI()` every
-        rank gives the rows of its own clients. A run that is in the folder of `checkpoint` already is gone on with."""
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
+        with the lowest. With `engine=ef.MPI()` every rank gives the rows of its own clients. A run that is in the folder of
+        `checkpoint` already is gone on with."""
         X, y, weights, clients = self._rows(X, y, sample_weight, groups)
         check_classification_targets(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
@@ -52,12 +53,16 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
             raise ValueError(f"warm_start: the classes were {known}, and are {self.classes_}; set warm_start=False")
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
+        held = self._held(valid)
+        unknown = [] if held is None else np.setdiff1d(np.asarray(held[1]), self.classes_).tolist()
+        if unknown:
+            raise ValueError(f"the validation data has the class {unknown[0]!r}, which the training data has not")
         count = len(self.classes_)
         code = np.searchsorted(self.classes_, y)
         problem, free = one_against_rest(
             X, code, count, clients, intercept=self.fit_intercept, weights=weights, together=together
         )
-        return self._train(problem, free, 1 if count == 2 else count, watch, valid, engine, checkpoint)
+        return self._train(problem, free, 1 if count == 2 else count, watch, held, engine, checkpoint)
 
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
         """Log loss and accuracy."""

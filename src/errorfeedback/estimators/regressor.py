@@ -39,13 +39,15 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
         checkpoint: Checkpoint | None = None,
     ) -> Self:
         """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling. With `engine=ef.MPI()` every
-        rank gives the rows of its own clients. A run that is in the folder of `checkpoint` already is gone on with."""
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
+        with the lowest. With `engine=ef.MPI()` every rank gives the rows of its own clients. A run that is in the folder of
+        `checkpoint` already is gone on with."""
         X, y, weights, clients = self._rows(X, y, sample_weight, groups)
+        held = self._held(valid)
         if self.fit_intercept:
             X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
         problem = agreed(least_squares(X, y, clients, sample_weight=weights), ALONE if engine is None else engine.together)
-        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, valid, engine, checkpoint)
+        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, held, engine, checkpoint)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0])
         return self

@@ -16,7 +16,7 @@ from scipy import sparse
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import Floats, Model
+from errorfeedback.core import VALUE_BITS, Floats, Model, PerClient
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, Matrix, logistic
@@ -31,6 +31,7 @@ from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.runtime.spread import spread
 from errorfeedback.runtime.stopping import Stop, Validation
 from errorfeedback.stepsizes.automatic import Automatic
+from errorfeedback.stepsizes.theory import Theory
 
 INTERCEPTS = ("topk", "exact")
 
@@ -63,6 +64,13 @@ class Trained:
 
     x: Model
     run: Result
+    loss: float
+    """f + R at x."""
+
+    @property
+    def traffic(self) -> tuple[PerClient, PerClient]:
+        """Bits of every client's message up and of its part of x down, in a round."""
+        return traffic(self.run.theory)
 
     @property
     def bytes_up(self) -> float:
@@ -88,8 +96,9 @@ def train(
     checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """Minimise f + R by EF21 with the automatic step; `free` are the columns of the intercepts. `judge` gives the
-    loss of a model on held-out data, and the run stops when it has stopped falling. `problem` has the clients of this
-    process, where the engine has several. A run that is in the folder of `checkpoint` already is gone on with.
+    loss of a model on held-out data: the run stops when it has stopped falling, and returns the model where it was lowest.
+    `problem` has the clients of this process, where the engine has several. A run that is in the folder of `checkpoint`
+    already is gone on with.
 
     >>> import errorfeedback as ef
     >>> problem = ef.logistic(np.eye(4), [0, 1, 0, 1], clients=2, intercept=True)
@@ -106,9 +115,15 @@ def train(
         return full if target is None else target.unscaled(full)
 
     checks = [] if judge is None else [Validation(lambda z: judge(model(z)))]
+    prox = penalty(problem, target, free, l1=recipe.l1, l2=recipe.l2)
+
+    def trained(run: Result) -> Trained:
+        z = inner.restrict(run.x)
+        loss = inner.value(z) + (0.0 if prox is None else prox.on(inner).value(z))
+        return Trained(run.x if target is None else target.unscaled(run.x), run, loss)
+
     if checkpoint is not None and engine.together.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
-        run = resume(checkpoint.folder, problem=inner, engine=engine, watch=watch)
-        return Trained(run.x if target is None else target.unscaled(run.x), run)
+        return trained(resume(checkpoint.folder, problem=inner, engine=engine, watch=watch))
     run = solve(
         inner,
         EF21(_compressor(problem, free, recipe)),
@@ -118,12 +133,12 @@ def train(
         seed=recipe.seed,
         every=recipe.every,
         engine=engine,
-        prox=_penalty(problem, target, free, recipe),
+        prox=prox,
         stop=[*stop, *checks],
         watch=watch,
         checkpoint=checkpoint,
     )
-    return Trained(run.x if target is None else target.unscaled(run.x), run)
+    return trained(run)
 
 
 def _compressor(problem: GLM, free: Sequence[int], recipe: Recipe) -> Contractive:
@@ -132,15 +147,20 @@ def _compressor(problem: GLM, free: Sequence[int], recipe: Recipe) -> Contractiv
     return ExactOnCommon(np.flatnonzero(np.isin(problem.columns, free)).tolist(), recipe.k)
 
 
-def _penalty(problem: GLM, target: Scaled | None, free: Sequence[int], recipe: Recipe) -> ElasticNet | None:
-    """R in the solver's variable z = x / S: l1 S_j |z_j| + (l2 S_j^2 / 2) z_j^2."""
-    if not recipe.l1 and not recipe.l2:
+def traffic(theory: Theory) -> tuple[PerClient, PerClient]:
+    """Bits of every client's message up (on average, where it varies) and of its part of x down, in a round."""
+    return theory.compressor.bits(theory.support), VALUE_BITS * theory.sizes.astype(np.float64)
+
+
+def penalty(problem: GLM, target: Scaled | None, free: Sequence[int], *, l1: float, l2: float) -> ElasticNet | None:
+    """R in the solver's variable z = x / S: l1 S_j |z_j| + (l2 S_j^2 / 2) z_j^2, and nothing on the `free` columns."""
+    if not l1 and not l2:
         return None
     units = np.ones(problem.width)
     if target is not None:
         units = target.unscaled(units)
     units[list(free)] = 0.0
-    return ElasticNet(recipe.l1 * units, recipe.l2 * units**2)
+    return ElasticNet(l1 * units, l2 * units**2)
 
 
 def one_against_rest(

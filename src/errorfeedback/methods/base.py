@@ -61,6 +61,10 @@ class Method(ABC):
         """g_i - grad f_i(x), for methods whose clients keep gradient estimates g_i (equation 12), else None."""
         return None
 
+    def estimate(self, state: Any) -> Model | None:
+        """(1/n) sum_i g_i, which the server keeps where clients keep gradient estimates, else None."""
+        return None
+
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[Method]:
         """Instances for the conformance tests: one for every compressor that fits."""

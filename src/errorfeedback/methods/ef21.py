@@ -59,6 +59,9 @@ class EF21(Method):
     def error(self, g: Lifted, grads: Lifted) -> Lifted:
         return g - grads
 
+    def estimate(self, g: Model) -> Model:
+        return g
+
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[EF21]:
         return [cls(c, start) for c in compressors if isinstance(c, cls.requires) for start in STARTS]

@@ -1,11 +1,18 @@
-"""A link between clients and server, and the time that bits take on it."""
+"""Links between clients and server, and the time that bits take on them. A round lasts as long as its slowest client."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from math import inf, isfinite
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+
+from errorfeedback.core import Floats, PerClient
+from errorfeedback.records.history import History
 
 RATES = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -73,6 +80,69 @@ class Network:
     def __str__(self) -> str:
         rates = [f"{name} {_rate(float(rate))}" for name, rate in (("up", self.up), ("down", self.down)) if rate != inf]
         return ", ".join([*rates, f"latency {1000 * float(self.latency):g} ms"])
+
+
+@dataclass(frozen=True)
+class Links:
+    """Networks of classes of clients: by name, or by a pattern of names ("phone-*"); the first that fits counts.
+
+    >>> links = Links({"phone-*": Network(up="1kbit/s"), "*": Network(up="1Mbit/s")})
+    >>> [link.up for link in links.of(["desk", "phone-7"])]
+    [1000000.0, 1000.0]
+    """
+
+    classes: Mapping[str, Network]
+
+    def of(self, names: Sequence[Any]) -> list[Network]:
+        """The network of every client."""
+        return [self._of(str(name)) for name in names]
+
+    def _of(self, name: str) -> Network:
+        for pattern, network in self.classes.items():
+            if fnmatchcase(name, pattern):
+                return network
+        raise ValueError(
+            f"client {name!r} has no network; the classes are {', '.join(self.classes)} ('*' fits all the rest)"
+        )
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> Self:
+        """From "up=1Mbit/s" for all clients, or one "CLASS: up=1Mbit/s" for every class.
+
+        >>> str(Links.parse(["phone-*: up=1kbit/s", "up=1Mbit/s"]))
+        'phone-*: up 1 kbit/s, latency 0 ms; *: up 1 Mbit/s, latency 0 ms'
+        """
+        classes: dict[str, Network] = {}
+        for text in texts:
+            name, colon, rest = text.rpartition(":")
+            pattern = name.strip() if colon else "*"
+            if pattern in classes:
+                raise ValueError(f"the network of {pattern!r} is given twice; give one per class of clients")
+            classes[pattern] = Network.parse(rest)
+        return cls(classes)
+
+    def __str__(self) -> str:
+        if list(self.classes) == ["*"]:
+            return str(self.classes["*"])
+        return "; ".join(f"{name}: {network}" for name, network in self.classes.items())
+
+
+def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence[Network]) -> Floats:
+    """Seconds on the wire until every recorded round: between two of them, those of the slowest client.
+
+    `up` and `down`: what the clients send and receive in a round, in any unit; the bits of the history are shared out in
+    this proportion. A round is one trip down and one up; what comes before round 0 travels with it.
+    """
+    told = [(float(each.up), float(each.down), 2 * float(each.latency)) for each in networks]
+    up_rate, down_rate, trip = np.array(told).T
+    per_up, per_down = up / up.sum() / up_rate, down / down.sum() / down_rate
+    steps = zip(
+        np.diff(history["round"], prepend=-1),
+        np.diff(history["uplink_bits"], prepend=0),
+        np.diff(history["downlink_bits"], prepend=0),
+        strict=True,
+    )
+    return np.cumsum([float(np.max(t * trip + u * per_up + d * per_down)) for t, u, d in steps])
 
 
 def _rate(bits: float) -> str:

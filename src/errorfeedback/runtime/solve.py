@@ -35,6 +35,8 @@ from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory, analyse
 
+LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -51,6 +53,8 @@ class Result:
     every: int
     stopped: str
     """Why the run ended."""
+    returned: str
+    """Which point x is."""
     f_star: float
     """The lower bound on f that the Lyapunov function uses."""
     certificate: Certificate
@@ -144,7 +148,7 @@ def carry_out(
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
             start = problem.restrict(x0).copy()
-            x, stopped, t, rows = session.carry(
+            x, returned, stopped, t, rows = session.carry(
                 lambda: (*server.run(session, start, rounds, seed, every, metrics, watch, keeper), server.rows)
             )
     finally:
@@ -152,7 +156,8 @@ def carry_out(
     history = History(rows, stepsize.notes(theory, method))
     proof = None if prox is not None else server.proof  # the theorems are about f alone
     certificate = certify(history, method, type(stepsize).__name__, proof, every, problem.dtype)
-    return Result(problem.extend(x, x0), history, theory, method, stepsize, t, every, stopped, server.f_star, certificate)
+    end = problem.extend(x, x0)
+    return Result(end, history, theory, method, stepsize, t, every, stopped, returned, server.f_star, certificate)
 
 
 def _checked_start(problem: Problem, x0: Model) -> Model:
@@ -186,6 +191,7 @@ class _Server:
         self.clients = np.array(problem.n, dtype=problem.dtype)  # numpy divides by an array at half the overhead
         self.value_bits = 8 * problem.dtype.itemsize
         self.uplink, self.downlink = problem.setup_bits
+        self.uplink += stepsize.setup_bits * problem.n
         self.payload, self.authors = self.uplink, 0
         # a client gets its own coordinates of x, and the rule's commands
         self.broadcast_bits = self.value_bits * self.support.size + stepsize.command_bits * self.support.n
@@ -201,7 +207,7 @@ class _Server:
         metrics: bool,
         watch: Callable[[dict[str, float]], None] | None,
         keeper: Keeper | None,
-    ) -> tuple[Model, str, int]:
+    ) -> tuple[Model, str, str, int]:
         rule = self.stepsize.start(self.theory, self.method)
         clock = Clock()
         state, first = None, 0
@@ -209,7 +215,7 @@ class _Server:
             first, x, state, rule = self._recall(keeper.found, session)
             clock = Clock(keeper.found["seconds"])
             if keeper.found["stopped"]:
-                return self._best(session, x), keeper.found["stopped"], first - 1
+                return *self._returned(session, x), keeper.found["stopped"], first - 1
         for t in range(first, rounds + 1):
             ask = self.stepsize.ask(rule)
             ctx = Round(t, seed, ask)
@@ -222,7 +228,7 @@ class _Server:
             telemetry = None if ask is NOTHING else self._telemetry(ask, messages, session, x, direction)
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             verdict = self.stepsize.verdict(rule)
-            stopped = self._stopped(t, rounds, x, telemetry, clock) if self.stop or t == rounds else ""
+            stopped = self._stopped(t, rounds, x, telemetry, verdict, clock) if self.stop or t == rounds else ""
             if t % every == 0 or stopped:
                 seconds = clock.seconds
                 with clock.paused():
@@ -230,18 +236,18 @@ class _Server:
                     if watch is not None:
                         watch(row)
                 if not np.isfinite(row.get("f", 0.0)) and self.kept is None:
-                    return x, f"diverged: f is not finite at round {t}", t
+                    return x, LAST, f"diverged: f is not finite at round {t}", t
             if verdict is Verdict.KEEP:
                 self.kept = x.copy(), deepcopy(state)
                 session.keep()
             if stopped:
                 self._save(keeper, t, stopped, x, state, rule, clock, session)
-                return self._best(session, x), stopped, t
+                return *self._returned(session, x), stopped, t
             if verdict is Verdict.RESTORE:
                 x, state = self._back()
                 session.restore()
             else:
-                self._advance(x, direction, gamma, ask)
+                self._advance(x, direction, gamma, ask, self.method.estimate(state))
             self._save(keeper, t, "", x, state, rule, clock, session)
         raise AssertionError("the last round stops")
 
@@ -283,7 +289,7 @@ class _Server:
         session.recall(found["clients"])
         return found["round"], found["x"], found["server"], found["rule"]
 
-    def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask) -> None:
+    def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask, estimate: Model | None) -> None:
         """x = prox_{gamma R}(x - gamma direction), and what the rule may know of the move."""
         if self.prox is None:
             descend(x, direction, gamma, self.step)
@@ -293,7 +299,8 @@ class _Server:
             self.prox.step(x, gamma)
             np.subtract(x, self.step, out=self.step)
         if ask.slope or self.stop:
-            self.move = Move(_norm2(self.step), float(np.vdot(self.step, direction)), gamma)
+            known = 0.0 if estimate is None else float(np.vdot(self.step, estimate))
+            self.move = Move(_norm2(self.step), float(np.vdot(self.step, direction)), gamma, known)
 
     def _back(self) -> tuple[Model, Any]:
         """What was kept; the next round is at the same point again."""
@@ -301,29 +308,38 @@ class _Server:
         self.move = None
         return self.kept[0].copy(), deepcopy(self.kept[1])
 
-    def _best(self, session: Session, x: Model) -> Model:
-        """The better one of x and the point that was kept, by the exact loss at both: two numbers per client."""
+    def _close(self, verdict: Verdict) -> None:
+        """On the books: the exact loss at x and at the point that was kept, where the end has to choose between two."""
+        chosen = self.kept is None or verdict is Verdict.KEEP or any(rule.choice for rule in self.stop)
+        if not chosen:
+            self.uplink += 2 * LOSS_FRAME_BITS * self.support.n
+            self.payload += 2 * VALUE_BITS * self.support.n
+
+    def _returned(self, session: Session, x: Model) -> tuple[Model, str]:
+        """The point that a stopping rule chose; else the better one of x and the point that was kept, by the exact loss."""
+        for choice in filter(None, (rule.choice for rule in self.stop)):
+            return choice
         if self.kept is None:
-            return x
-        for _ in range(2):
-            self.uplink += LOSS_FRAME_BITS * self.support.n
-            self.payload += VALUE_BITS * self.support.n
-        self.rows[-1] |= {"uplink_bits": self.uplink, "payload_bits": self.payload}
+            return x, LAST
         best = self.kept[0]
-        return x if self._objective(session.values(x), x) <= self._objective(session.values(best), best) else best
+        if self._objective(session.values(x), x) <= self._objective(session.values(best), best):
+            return x, LAST
+        return best, BEST
 
     def _objective(self, losses: PerClient, x: Model) -> float:
         return float(np.mean(losses)) + (0.0 if self.prox is None else self.prox.value(x))
 
-    def _stopped(self, t: int, rounds: int, x: Model, telemetry: Telemetry | None, clock: Clock) -> str:
-        """Why the run ends here, if it does."""
-        if t == rounds:
-            return f"ran all {rounds} rounds"
+    def _stopped(self, t: int, rounds: int, x: Model, telemetry: Telemetry | None, verdict: Verdict, clock: Clock) -> str:
+        """Why the run ends here, if it does. Every rule sees every round, also the last."""
         loss = None if telemetry is None else telemetry.loss
         mapping = None if self.move is None or not self.move.norm2 else self.move.norm2**0.5 / self.move.gamma
         seen = Progress(t, self.uplink / self.support.n, clock.seconds, loss, mapping, x)
         with clock.paused():
-            return next(filter(None, (rule(seen) for rule in self.stop)), "")
+            reasons = [rule(seen) for rule in self.stop]
+        reason = f"ran all {rounds} rounds" if t == rounds else next(filter(None, reasons), "")
+        if reason:
+            self._close(verdict)
+        return reason
 
     def _received(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
@@ -352,11 +368,12 @@ class _Server:
             return Telemetry(told[:, 0], self._error2(session.observe(x, losses=False), g))
         error2 = estimate(told[:, -ask.sketch :].sum(axis=0), self.support.n) if ask.sketch else None
         return Telemetry(
-            G_i=told[:, bool(ask.slope) + ask.loss] if ask.G else None,
+            G_i=told[:, bool(ask.slope) + bool(ask.loss)] if ask.G else None,
             error2=error2,
-            slope=float(np.mean(told[:, 0])) if ask.slope else None,
+            slope=float(np.mean(told[:, 0])) + (self.move.known if self.move else 0.0) if ask.slope else None,
             loss=self._objective(told[:, int(bool(ask.slope))], x) if ask.loss else None,
             move=self.move,
+            direction2=_norm2(g),
         )
 
     def _error2(self, seen: Observation, g: Model) -> float:

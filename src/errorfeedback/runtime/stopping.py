@@ -36,6 +36,11 @@ class Stop(ABC):
     @abstractmethod
     def __call__(self, seen: Progress) -> str: ...
 
+    @property
+    def choice(self) -> tuple[Model, str] | None:
+        """The point to return and what it is, where the rule knows a better one than the loss does."""
+        return None
+
     def check(self, stepsize: StepSize) -> None:  # noqa: B027  (most rules fit every step size)
         """Raise where the step-size rule does not tell what this needs."""
 
@@ -119,24 +124,36 @@ class GradientMapping(Stop):
 
 @dataclass
 class Validation(Stop):
-    """The loss on held-out data, looked at every `every` rounds, did not improve `patience` times in a row."""
+    """The loss on held-out data, looked at every `every` rounds, did not improve `patience` times in a row.
+
+    Whatever stops the run, it returns the point with the lowest of these losses.
+    """
 
     loss: Callable[[Model], float]
     every: int = 10
     patience: int = 5
     best: float = field(default=inf, init=False)
     _idle: int = field(default=0, init=False)
+    _x: Model | None = field(default=None, init=False, repr=False)
+    _round: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         _check(0.0, self.patience)
         _check(0.0, self.every)
 
+    @property
+    def choice(self) -> tuple[Model, str] | None:
+        if self._x is None:
+            return None
+        return self._x, f"the point of round {self._round}, with the lowest validation loss ({self.best:.6g})"
+
     def __call__(self, seen: Progress) -> str:
         if seen.t % self.every:
             return ""
         now = self.loss(seen.x)
-        self._idle = 0 if now < self.best else self._idle + 1
-        self.best = min(self.best, now)
+        self._idle += 1
+        if now < self.best:
+            self._idle, self.best, self._x, self._round = 0, now, seen.x.copy(), seen.t
         return f"validation loss stopped falling at round {seen.t}" if self._idle >= self.patience else ""
 
 

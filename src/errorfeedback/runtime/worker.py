@@ -13,7 +13,7 @@ import numpy as np
 
 from errorfeedback.compressors.base import Message
 from errorfeedback.compressors.short import shortened
-from errorfeedback.core import LOSS_BITS, Floats, Lifted, Model, PerClient, Round
+from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths
@@ -63,7 +63,9 @@ class Worker:
         self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None)
         if ctx.ask.slope:
             last, self.here = self.here, self.problem.support.gather(x)
-            self.slopes = self.problem.support.sums(self.grads * (self.here - last))
+            error = self.method.error(self.state, self.grads)
+            unknown = self.grads if error is None else -error
+            self.slopes = self.problem.support.sums(unknown * (self.here - last))
         self.now = self.grads.copy() if ctx.ask.errors else None  # a method may overwrite the gradients
         message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
         return self._telling(message, x, ctx)
@@ -77,7 +79,7 @@ class Worker:
         self.state = deepcopy(self.kept)
 
     def _telling(self, message: Message, x: Model, ctx: Round) -> Message:
-        """The message with what was asked for: b_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
+        """The message with what was asked for: e_i, f_i, G_i and the sketch of g_i - grad f_i(x), in this order."""
         ask = ctx.ask
         if not ask.numbers:
             return message
@@ -85,7 +87,7 @@ class Worker:
         if ask.slope:
             told.append(shortened(self.slopes, ask.slope)[:, None])
         if ask.loss:
-            told.append(shortened(self.losses, LOSS_BITS)[:, None])
+            told.append(shortened(self.losses, ask.loss)[:, None])
         if ask.G or ask.sketch:
             told += self._errors(x, ctx)
         message.told = np.hstack(told)

@@ -4,14 +4,20 @@ After a move look at the share of the predicted slope that is still there at the
 
     beta = <grad f(x) + s, x - x_last> / <g + s, x - x_last> = 1 + gamma (<g, x - x_last> - b) / ||x - x_last||^2,
 
-with s in dR(x) from the proximal step (s = 0 without one) and b = (1/n) sum_i b_i, b_i = <grad f_i(x), x - x_last>: one
-short number per client and round. Then gamma <- gamma exp(gain clip(beta - setpoint, -3, 1)): lengthened where much slope
-is left, shortened where little is. One mode of EF21 is x' = -gamma g, g' = theta (h x - g); it is critically damped at
-gamma h = theta/4, and there grad f/g = 1/2 whatever theta is; beta is that less the curvature part: 0.35 to 0.4.
+with s in dR(x) from the proximal step (s = 0 without one) and b = <grad f(x), x - x_last>. A client tells one short number
+per round, e_i = <grad f_i(x) - g_i, x - x_last>; the server adds <g, x - x_last>, which it knows, to their mean. Then
+gamma <- gamma exp(gain clip(beta - s_t, -3, 1)): lengthened where much slope is left, shortened where little is. One mode of
+EF21 is x' = -gamma g, g' = theta (h x - g); it is critically damped at gamma h = theta/4, and there grad f/g = 1/2 whatever
+theta is; beta is that less the curvature part. Before that modes swing and still fall, and longer steps are faster: so the
+set-point s_t rises from 0.1 to 0.45 within some 60 rounds.
 
-Guard: the clients tell f_i in the first 8 rounds and in every tenth. If the loss is above the best one by more than a
+Start: a quarter of Polyak's step, (f(x) - lower bound of f) / (4 ||g||^2), and at most 64 times the inverse of
+max_j (1/n) sum_{i in I_j} L_i >= L. For this every client tells its own smoothness L_i once, in 14 bits, before round 0.
+
+Guard: the clients tell f_i in the first 6 rounds and in every tenth. If the loss is above the best one by more than a
 tenth of all progress, everybody goes back to the best point (clients keep a copy of g_i), gamma is quartered, and one
-round is spent standing there. The best point is what the run returns: it never ends above its start.
+round is spent standing there. The best point is what the run returns: it never ends above its start. Where the last
+round was not the best one told, the end takes one exchange more: f_i at the last point and at the best one.
 """
 
 from __future__ import annotations
@@ -20,23 +26,41 @@ from dataclasses import dataclass, replace
 from math import exp, isfinite
 from typing import ClassVar
 
-from errorfeedback.core import LOSS_BITS, Ask
+import numpy as np
+
+from errorfeedback.core import VALUE_BITS, Ask
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
+from errorfeedback.stepsizes.base import StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.theory import Theory
 
-EARLY, SPARSE = 8, 10
+EARLY, SPARSE = 6, 10
 """Losses are told until the first move that held, in the first EARLY rounds and in every SPARSE-th."""
-COARSE, FINE, LONG = 16, 32, 100
-"""Bits of a slope up to round LONG and after: near the optimum the b_i nearly cancel, and 4 digits drown their mean."""
-LEAP = 1e4
-"""The most that the first measured curvature may change gamma."""
+SHORT = 14
+"""Bits of an e_i, which is as small as the step, and of an L_i: 2 digits are enough at every scale."""
+LOSS = {EARLY: 32, 100: 40}
+"""Bits of a loss up to these rounds; all 64 after: the guard needs few digits, the end of a long run needs them all."""
+POLYAK, LONGEST = 0.25, 64.0
+"""The first step: that share of Polyak's, and at most that many times the inverse bound on L."""
+EAGER, SETTLE = 0.1, 60.0
+"""The first set-point, and the rounds within which it comes near the last one."""
 MARGIN, CUT = 0.1, 4.0
 """Lost: above the best by that share of all progress; then gamma is cut by that factor."""
-ROUNDING = 2.0 ** (12 - LOSS_BITS)
-"""Losses closer than this share of themselves are the same on the wire."""
+ROUNDING = 12
+"""Losses of b bits that are closer than 2^(ROUNDING - b) of themselves are the same on the wire."""
+
+
+def _loss_bits(t: int) -> int:
+    return next((bits for last, bits in LOSS.items() if t <= last), VALUE_BITS)
+
+
+def told_bound(theory: Theory) -> float:
+    """max_j (1/n) sum_{i in I_j} L_i >= L, from what every client tells: its L_i, rounded up to SHORT bits."""
+    digits, exponent = np.frexp(theory.L_i)
+    steps = 2.0 ** (SHORT - 11)  # sign and exponent take 12 bits, and the leading digit none
+    told = np.ldexp(np.ceil(steps * digits) / steps, exponent)
+    return theory.support.max_over_features(told) / theory.n
 
 
 @dataclass(frozen=True)
@@ -44,23 +68,29 @@ class Guarded:
     """The rule's memory."""
 
     gamma: float
+    slope: int
+    """Bits of a slope."""
+    floor: float
+    """A lower bound on f."""
     t: int = 0
     first: float = float("nan")
     """The loss at the start."""
     best: float = float("nan")
+    slack: float = 0.0
+    """What rounding may have done to the best loss, as a share of it."""
     moved: bool = False
     verdict: Verdict = Verdict.GO
 
 
 @dataclass(frozen=True)
 class Automatic(StepSize):
-    """`guess`: the first step size, 1/(a bound on L) by default; anything from 0.01/L to 100/L will do."""
+    """`guess`: the first step size, in place of the one from Polyak's; anything from 0.01/L to 100/L will do."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21, DGD)
     command_bits: ClassVar[int] = 2
     guess: float | None = None
-    setpoint: float = 0.35
-    gain: float = 0.5
+    setpoint: float = 0.45
+    gain: float = 0.4
 
     def __post_init__(self) -> None:
         if self.guess is not None and not (isfinite(self.guess) and self.guess > 0):
@@ -74,18 +104,22 @@ class Automatic(StepSize):
 
     def notes(self, theory: Theory, method: Method) -> tuple[str, ...]:
         return (
-            "gamma followed the slope that is left after each step: one short number per client and round, and f_i in the "
-            f"first {EARLY} rounds and every {SPARSE}th, all counted; a heuristic with a way back, not a theorem",
+            "gamma followed the slope that is left after each step: one short number per client and round, f_i in the first "
+            f"{EARLY} rounds, in every {SPARSE}th and at the end, and L_i once for the first guess, all counted; a "
+            "heuristic with a way back, not a theorem",
         )
+
+    @property
+    def setup_bits(self) -> int:
+        return SHORT if self.guess is None else 0
 
     def start(self, theory: Theory, method: Method) -> Guarded:
-        bound = theory.support.max_over_features(theory.L_i) / theory.n  # on L, from what the clients know
-        return Guarded(1.0 / bound if self.guess is None else self.guess)
+        gamma = LONGEST / told_bound(theory) if self.guess is None else self.guess
+        return Guarded(gamma, SHORT if isinstance(method, EF21) else VALUE_BITS, theory.problem.lower_bound)
 
     def ask(self, state: Guarded) -> Ask:
-        return Ask(
-            slope=COARSE if state.t <= LONG else FINE, loss=not state.moved or state.t <= EARLY or state.t % SPARSE == 0
-        )
+        told = not state.moved or state.t <= EARLY or state.t % SPARSE == 0
+        return Ask(slope=state.slope, loss=_loss_bits(state.t) if told else 0)
 
     def verdict(self, state: Guarded) -> Verdict:
         return state.verdict
@@ -94,37 +128,39 @@ class Automatic(StepSize):
         assert telemetry is not None, "solve() asks for it"
         after = self._judged(state, telemetry.loss)
         if after.verdict is not Verdict.RESTORE:
-            after = self._adapted(after, telemetry, state.best)
+            after = self._adapted(after, telemetry)
         return after.gamma, replace(after, t=state.t + 1)
 
     def _judged(self, state: Guarded, loss: float | None) -> Guarded:
         """Lost, better than ever, or neither."""
         if state.t == 0:
             assert loss is not None, "round 0 tells it"
-            return replace(state, first=loss, best=loss, verdict=Verdict.KEEP)
+            return replace(state, first=loss, best=loss, slack=2.0 ** (ROUNDING - _loss_bits(0)), verdict=Verdict.KEEP)
         if state.verdict is Verdict.RESTORE:  # the standing round: keep what the clients have learned in it
             return replace(state, verdict=Verdict.KEEP)
         if loss is None:
             return replace(state, verdict=Verdict.GO)
-        slack = ROUNDING * abs(state.best)
+        rounding = 2.0 ** (ROUNDING - _loss_bits(state.t))
+        slack = max(state.slack, rounding) * abs(state.best)
         if not loss <= state.best + MARGIN * (state.first - state.best) + slack:
             return replace(state, gamma=state.gamma / CUT, verdict=Verdict.RESTORE)
         if loss < state.best - slack:
-            return replace(state, best=loss, verdict=Verdict.KEEP)
+            return replace(state, best=loss, slack=rounding, verdict=Verdict.KEEP)
         return replace(state, verdict=Verdict.GO)
 
-    def _adapted(self, state: Guarded, telemetry: Telemetry, last: float) -> Guarded:
-        """gamma for the next step, from the last one; as it is where nothing moved."""
+    def _adapted(self, state: Guarded, telemetry: Telemetry) -> Guarded:
+        """gamma for the next step, from the last one; where nothing has moved yet, at most what Polyak's step allows."""
         move, slope = telemetry.move, telemetry.slope
         if move is None or not move.norm2 or slope is None:
-            return state
-        if not state.moved:
-            return replace(state, gamma=self._first(state.gamma, move, slope, telemetry.loss, last), moved=True)
+            return state if state.moved or self.guess is not None else self._shortened(state, telemetry)
         beta = 1.0 + move.gamma * (move.predicted - slope) / move.norm2
-        return replace(state, gamma=state.gamma * exp(self.gain * min(max(beta - self.setpoint, -3.0), 1.0)))
+        target = self.setpoint - (self.setpoint - EAGER) * exp(-state.t / SETTLE)
+        gamma = state.gamma * exp(self.gain * min(max(beta - target, -3.0), 1.0))
+        return replace(state, gamma=gamma, moved=True)
 
-    def _first(self, gamma: float, move: Move, slope: float, loss: float | None, last: float) -> float:
-        """2/h with the curvature h along the first move: f(x_last) = f(x) - b + (h/2)||x - x_last||^2."""
-        assert loss is not None, "early rounds tell it"
-        h = 2.0 * (last - loss + slope) / move.norm2
-        return min(max(2.0 / h, gamma / LEAP), gamma * LEAP) if h > 0 else gamma
+    def _shortened(self, state: Guarded, telemetry: Telemetry) -> Guarded:
+        """The first step; nothing is known where g = 0."""
+        assert telemetry.loss is not None, "rounds before the first move tell it"
+        if not telemetry.direction2:
+            return state
+        return replace(state, gamma=min(state.gamma, POLYAK * (telemetry.loss - state.floor) / telemetry.direction2))

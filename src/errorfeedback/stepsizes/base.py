@@ -21,11 +21,13 @@ class Telemetry:
     error2: float | None = None
     """||g - grad f(x)||^2: from the sketch where one was asked for, else the simulation's own."""
     slope: float | None = None
-    """<grad f(x), x - x_last>, the mean of the b_i."""
+    """b = <grad f(x), x - x_last>: the mean of the e_i and <(1/n) sum g_i, x - x_last>, which the server knows."""
     loss: float | None = None
     """f(x) + R(x), with the proximal term R that the server knows."""
     move: Move | None = None
     """The step that led here, where there was one."""
+    direction2: float = 0.0
+    """||g||^2 of the direction of the step to come."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Move:
     predicted: float
     """<g, x - x_last>."""
     gamma: float
+    known: float
+    """<(1/n) sum_i g_i, x - x_last>; 0 where clients keep no estimates."""
 
 
 class Verdict(Enum):
@@ -55,6 +59,11 @@ class StepSize(ABC):
     """The methods for which the rule has a theorem (or, for heuristics, a meaning)."""
     command_bits: ClassVar[int] = 0
     """Bits down per client and round: what the rule tells the clients to do."""
+
+    @property
+    def setup_bits(self) -> int:
+        """Bits up per client, once, before round 0: what the rule must know to begin."""
+        return 0
 
     @property
     def asks(self) -> Ask:
