@@ -156,7 +156,7 @@ def exact(options: argparse.Namespace) -> None:
 def _bits_to(result: Result, epsilon: float) -> float:
     h = result.history
     hit = np.flatnonzero(h["grad_norm2"] <= epsilon)
-    return float(h["uplink_bits"][hit[0]]) if len(hit) else float("nan")
+    return float(h["payload_bits"][hit[0]]) if len(hit) else float("nan")
 
 
 def seen_c(gamma: np.ndarray, theory: ef.Theory) -> np.ndarray:
@@ -185,7 +185,7 @@ def sketch(options: argparse.Namespace) -> None:
                     f"{np.exp(np.mean(np.log(h['gamma'][2:]))):.4g}",
                     f"{h['f'][-1]:.5f}",
                     f"{h['grad_norm2'][-1]:.3g}",
-                    f"{h['uplink_bits'][-1] / problem.n / options.sketch_rounds / 8:.1f}",
+                    f"{h['payload_bits'][-1] / problem.n / options.sketch_rounds / 8:.1f}",
                 ]
 
     head = [
