@@ -20,8 +20,8 @@ from errorfeedback.sparsity.support import full_support
 PROBLEM = pair(n=7, d=40, fill=0.3)[0]
 SHARD = PROBLEM.shard(2, 7)
 DOUBLE = np.dtype(np.float64)
-PLAIN = [NOTHING, Ask(slope=16), Ask(slope=32, loss=True), Ask(loss=True)]
-ERRORS = [Ask(G=True), Ask(G=True, sketch=3), Ask(G=True, sketch=2, slope=21, loss=True)]
+PLAIN = [NOTHING, Ask(slope=16), Ask(slope=32, loss=40), Ask(loss=64)]
+ERRORS = [Ask(G=True), Ask(G=True, sketch=3), Ask(G=True, sketch=2, slope=21, loss=33)]
 
 
 def assert_equal(a, b):

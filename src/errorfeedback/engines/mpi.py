@@ -291,7 +291,7 @@ def _numbers(ask: Ask) -> tuple[int, ...]:
 
 @lru_cache
 def _ask(G: int, sketch: int, full_gradient: int, slope: int, loss: int) -> Ask:
-    ask = Ask(bool(G), sketch, bool(full_gradient), slope, bool(loss))
+    ask = Ask(bool(G), sketch, bool(full_gradient), slope, loss)
     return ask if ask.numbers else NOTHING
 
 
