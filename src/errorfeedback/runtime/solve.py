@@ -322,6 +322,8 @@ class _Server:
         if self.kept is None:
             return x, LAST
         best = self.kept[0]
+        if np.array_equal(x, best):
+            return x, LAST
         if self._objective(session.values(x), x) <= self._objective(session.values(best), best):
             return x, LAST
         return best, BEST
