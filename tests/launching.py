@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parent / "engines/mpi_program.py"
 BESIDE = Path(sys.executable).with_name("mpiexec")
 MPIEXEC = str(BESIDE) if BESIDE.exists() else shutil.which("mpiexec")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONWARNINGS": "error"}
-TIMEOUT = 120
+TIMEOUT = 300
 
 needs_mpi = pytest.mark.skipif(
     MPIEXEC is None or find_spec("mpi4py") is None, reason="no mpiexec or mpi4py: pip install 'errorfeedback[mpi]'"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from shutil import copytree
 
 import pytest
-from launching import ENVIRONMENT, MPIEXEC, PROGRAM, mpiexec, needs_mpi, told
+from launching import ENVIRONMENT, MPIEXEC, PROGRAM, TIMEOUT, mpiexec, needs_mpi, told
 
 pytestmark = needs_mpi
 
@@ -53,7 +54,12 @@ def test_a_rank_that_is_killed_ends_the_job_and_another_number_of_ranks_resumes_
     assert done.stderr.count("died") == 1
     assert "rank 1 (clients 3 to 6) died: it was killed or crashed" in done.stderr
     assert (tmp_path / "round-000000000004.ef").exists()
+    copytree(tmp_path, tmp_path / "copy")
     told(mpiexec(4, "resume", tmp_path), 4, "same bits")
+    command = [MPIEXEC, "-n", "3", sys.executable, "-m", "errorfeedback", "resume", str(tmp_path / "copy"), "--mpi"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
+    assert done.stdout.count("ran all 7 rounds") == 1, done.stdout + done.stderr
+    assert (tmp_path / "copy" / "x.npy").exists()
 
 
 @pytest.mark.parametrize(("signalled", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

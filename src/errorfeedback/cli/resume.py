@@ -10,21 +10,31 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
-from errorfeedback.runtime.local import Local
+from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resume import resume as go_on
+from errorfeedback.runtime.solve import Result
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where ef.Checkpoint(FOLDER) wrote the run.")],
     threads: Annotated[int, typer.Option(min=1, help="Run on that many threads: the same bits.")] = 1,
+    mpi: Annotated[bool, typer.Option("--mpi", help="Run on the ranks of mpiexec: the same bits.")] = False,
 ) -> None:
     """Finish a run from its last checkpoint, bit for bit as if it had never stopped; adds x.npy and history.csv."""
     logging.basicConfig(format="%(message)s")
+    engine: Engine = MPI() if mpi else Local() if threads == 1 else Threads(threads)
     try:
-        result = go_on(folder, engine=Local() if threads == 1 else Threads(threads))
+        with engine.together.guard():
+            result = go_on(folder, engine=engine)
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
+    if engine.leads:
+        _write(folder, result)
+
+
+def _write(folder: Path, result: Result) -> None:
     np.save(folder / "x.npy", result.x)
     columns = list(result.history)
     lines = zip(*(result.history[name].tolist() for name in columns), strict=True)

@@ -33,10 +33,12 @@ def read_folder(folder: str, together: Together, *, target: str | None, client_c
     found = [read(path, target=target, client_column=client_column, encoding=encoding) for path in mine]
     if any(data.y is None for data in found):
         raise ValueError(f"{next(data.name for data in found if data.y is None)} has no target; training needs one")
+    clients = _numbered([np.zeros(data.A.shape[0]) if data.clients is None else data.clients for data in found])
+    before = sum(together.all(int(clients.max()) + 1)[: together.rank])
     return Data(
         A=sparse.csr_array(sparse.vstack([data.A for data in found], format="csr")),
         y=np.concatenate([data.y for data in found if data.y is not None]),
-        clients=_numbered([np.zeros(data.A.shape[0]) if data.clients is None else data.clients for data in found]),
+        clients=before + clients,
         encoding=encoding,
         name=Path(folder).name,
     )

@@ -48,7 +48,10 @@ class Spread(Problem):
     def part(self) -> Problem:
         """This process's own clients."""
         if self._part is None:
-            raise ValueError("the rows of this problem are not here: make the problem again from its data, on every rank")
+            raise ValueError(
+                "the rows of this problem lay on several ranks and are not in the checkpoint: repeat the command that began "
+                "the run, or give ef.resume the problem, made from its rows on every rank"
+            )
         return self._part
 
     @property
