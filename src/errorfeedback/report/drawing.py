@@ -69,7 +69,8 @@ def _plot(panel: Lines | Bars | Heatmap, axes: Mapping[str, Axis]) -> str:
     spec = {"figure": json.loads(figure.to_json()), **more}
     text = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
-    return f'<div class="panel">{title}<div class="plot"></div><script type="application/json">{text}</script></div>'
+    curves = f' style="--curves:{len(figure.data)}"'  # one line each in the legend of a phone
+    return f'<div class="panel">{title}<div class="plot"{curves}></div><script type="application/json">{text}</script></div>'
 
 
 @singledispatch
@@ -168,7 +169,9 @@ def _axis(axis: Axis, values: Sequence[Floats] = ()) -> dict[str, Any]:
     shown = np.concatenate([drawable(v, axis) for v in values]) if axis.log and values else np.empty(0)
     shown = shown[np.isfinite(shown)]
     decades = log10(shown.max() / shown.min()) if len(shown) else 0.0
-    return found | ({"dtick": max(1, round(decades / 6))} if decades > 2 else {})
+    if decades <= 1:
+        return found
+    return found | {"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"}
 
 
 def _list(values: Floats, axis: Axis) -> list[float | None]:
