@@ -132,13 +132,9 @@ def held_out() -> None:
             grid = [best(problem, ef.EF21(ef.TopK(k)), range(-1, 11), target, 1000)[0] for problem, target in found]
             limit = "at most 10 rounds" if name == "mushrooms" else "1.25"
             less = [up / bits for up, (_, bits) in zip(gd, runs, strict=True)]
-            cells = [
-                *ratios([r for r, _ in runs], grid),
-                limit if k == 1 else "",
-                f"{np.median(less):.1f}",
-                f"{min(less):.1f}",
-            ]
-            line([name, str(k), *cells, f"{np.median(less):.1f}", f"{min(less):.1f}", str(goal) if k == 1 else ""])
+            goals = (limit, str(goal)) if k == 1 else ("", "")
+            spread = [f"{np.median(less):.1f}", f"{min(less):.1f}"]
+            line([name, str(k), *ratios([r for r, _ in runs], grid), goals[0], *spread, goals[1]])
     for c in (5, 50, 90):
         found = [synthetic_problem(c, seed) for seed in SEEDS]
         for k in (1, 4):

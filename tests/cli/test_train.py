@@ -121,8 +121,11 @@ def test_compare_writes_the_figure_and_the_table(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert {"loss.png", "loss.svg", "report.html", "histories.json"} == {p.name for p in tmp_path.iterdir()}
     runs = json.loads((tmp_path / "histories.json").read_text())
-    assert {"GD, InverseL", "EF21 TopK, Automatic", "EF21 TopK, RareFeatures", "EF14 TopK, 1/L"} <= set(runs)
-    assert any(label.startswith("MARINA") for label in runs)
+    assert {"GD, InverseL", "EF21 TopK, Automatic", "EF14 TopK, 1/L"} <= set(runs)
+    rules = {rule for label in runs for rule in label.partition(", ")[2].split(" = ")}
+    assert {"RareFeatures", "EF21Standard", "Convex", "Spectral", "MarinaAB", "MarinaIndependent"} <= rules
+    finals = [tuple(history["f"]) for history in runs.values()]
+    assert len(set(finals)) == len(finals)  # no run is there twice
 
 
 def test_train_returns_the_model_with_the_lowest_validation_loss(folder):

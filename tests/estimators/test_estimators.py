@@ -143,6 +143,8 @@ BAD = {
     "inconsistent numbers of samples": lambda X, y: EF21Classifier().fit(X, y[:-1]),
     "at least one non-zero": lambda X, y: EF21Classifier().fit(X, y, sample_weight=np.zeros(len(y))),
     "n_clients = 0": lambda X, y: EF21Classifier(n_clients=0).fit(X, y),
+    "validation data has the class 7": lambda X, y: EF21Classifier().fit(X, y, valid=(X, np.where(y == 1, 7, y))),
+    "X has 5 features": lambda X, y: EF21Classifier().fit(X, y, valid=(X[:, :5], y)),
     "intercept = 'none'": lambda X, y: EF21Classifier(intercept="none").fit(X, y),
 }
 

@@ -62,6 +62,8 @@ def groups_of(path: Path | None, data: Data) -> NDArray[Any] | None:
 
 def model_and_data(run: Path, source: str, target: str | None) -> tuple[Saved, Data]:
     """A trained model and data in its encoding."""
+    if not run.exists():
+        raise FileNotFoundError(f"{run}: no such folder or model file; `errorfeedback train DATA --out {run}` makes one")
     saved = load(run / MODEL if run.is_dir() else run)
     given = target if target is not None else saved.provenance.get("target")
     return saved, read(source, target=given, encoding=saved.encoding)

@@ -42,9 +42,10 @@ from errorfeedback.report.page import Table as TableBlock
 from errorfeedback.report.training import Traces, comparison_page
 from errorfeedback.runtime.solve import solve
 from errorfeedback.runtime.stopping import Budget
-from errorfeedback.stepsizes.base import StepSize
+from errorfeedback.stepsizes.base import Fixed, StepSize
+from errorfeedback.stepsizes.best import Best
 from errorfeedback.stepsizes.constant import Constant
-from errorfeedback.stepsizes.theory import Theory, analyse
+from errorfeedback.stepsizes.theory import analyse
 
 TARGETS = (0.5, 0.1, 0.01, 0.001)
 """Shares of the way from the start to the best loss that anybody found."""
@@ -78,7 +79,7 @@ def compare(
         each = None if links is None else links.of(np.unique(dealt).tolist())
         runs: dict[str, History] = {}
         wire: dict[str, Floats] = {}
-        for label, method, rule in contestants(analyse(problem, TopK(k)), k):
+        for label, method, rule in contestants(problem, k):
             stop = [] if allowed is None else [Budget(bytes=allowed)]
             run = solve(problem, method, rule, rounds=rounds, seed=seed, stop=stop, prox=prox)
             runs[label] = run.history
@@ -117,15 +118,21 @@ def objective(data: Data, clients: NDArray[Any], l1: float, l2: float, scale: bo
     return (problem if inner is None else inner), penalty(problem, inner, free, l1=l1 * share, l2=l2 * share)
 
 
-def contestants(theory: Theory, k: int) -> Iterator[tuple[str, Method, StepSize]]:
-    """Every method with every rule that is made for it; EF14 has no rule of its own and gets GD's 1/L."""
+def contestants(problem: Problem, k: int) -> Iterator[tuple[str, Method, StepSize]]:
+    """Every method with every rule that is made for it; rules that agree on gamma are one. EF14 has no rule and gets 1/L."""
     top, rand = TopK(k), RandK(k)
     for method in (DGD(), EF21(top), MARINA(rand)):
-        for name, rule in members(stepsizes, StepSize).items():  # type: ignore[type-abstract]
-            if rule is not Constant and isinstance(method, rule.methods):
-                yield f"{_name(method)}, {name}", method, rule()
-    yield f"{_name(EF21(top))}, 1/L", EF21(top), Constant(1.0 / theory.L)
-    yield f"{_name(EF14(top))}, 1/L", EF14(top), Constant(1.0 / theory.L)
+        bound, theory = method.bind(problem.support), analyse(problem, method.compressor)
+        same: dict[float | str, tuple[list[str], StepSize]] = {}
+        for name, kind in members(stepsizes, StepSize).items():  # type: ignore[type-abstract]
+            if kind not in (Constant, Best) and isinstance(method, kind.methods):
+                rule = kind()
+                key = rule.gamma(theory, bound) if isinstance(rule, Fixed) else name
+                same.setdefault(key, ([], rule))[0].append(name)
+        for names, rule in same.values():
+            yield f"{_name(method)}, {' = '.join(names)}", method, rule
+    for other in (EF21(top), EF14(top)):
+        yield f"{_name(other)}, 1/L", other, Constant(1.0 / analyse(problem).L)
 
 
 def _name(method: Method) -> str:

@@ -173,7 +173,8 @@ def _write(out: Path, model: LinearEF21, data: Data, rows: int, target: str | No
         ("bytes up per client", round(model.bytes_up_)),
         ("bytes down per client", round(model.bytes_down_)),
     ]
-    facts += [(f"time on the network ({links})", human_seconds(float(seconds[-1]))) for seconds in wire.values()]
+    if links is not None:
+        facts += [("network", str(links)), ("time on the network", human_seconds(float(wire[label][-1])))]
     for loss, score in sorted(model.validation_)[:1]:
         facts += [("validation loss", loss), ("validation score", score)]
     provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}

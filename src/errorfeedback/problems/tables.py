@@ -54,6 +54,8 @@ def read(
     the columns are those of training, and the target may be missing.
     """
     path = Path(source)
+    if not path.exists() and source not in KNOWN:
+        raise FileNotFoundError(f"{source}: no such file, and not a known data set ({', '.join(KNOWN)})")
     if path.suffix in TABLES and path.is_file():
         return _table(path, TABLES[path.suffix](path), target or "target", client_column, encoding)
     if client_column is not None:

@@ -155,7 +155,9 @@ def _axis(axis: Axis, values: Sequence[Floats] = ()) -> dict[str, Any]:
     shown = np.concatenate([drawable(v, axis) for v in values]) if axis.log and values else np.empty(0)
     shown = shown[np.isfinite(shown)]
     decades = log10(shown.max() / shown.min()) if len(shown) else 0.0
-    return found | ({"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"} if axis.log else {})
+    if decades <= 1:
+        return found
+    return found | {"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"}
 
 
 def _list(values: Floats, axis: Axis) -> list[float | None]:

@@ -22,6 +22,7 @@
     ...own,
     dragmode: window.matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("ink") },
+    legend: { ...own.legend, maxheight: 0.9 },
     xaxis: axis(own.xaxis),
     yaxis: axis(own.yaxis),
     shapes: (own.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: colour("soft") } })),

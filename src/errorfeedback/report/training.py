@@ -9,7 +9,7 @@ from typing import Any
 from errorfeedback.core import Floats
 from errorfeedback.plots.figure import Axis, Curve, Figure, Lines
 from errorfeedback.records.history import History
-from errorfeedback.report.page import Cell, Code, Drawing, Page, Section, Table
+from errorfeedback.report.page import Cell, Code, Drawing, Page, Section, Table, number
 
 AXES = {"bytes": Axis("bytes up per client"), "rounds": Axis("rounds"), "seconds": Axis("seconds of computing")}
 HOURS = Axis("hours on the network")
@@ -51,7 +51,7 @@ def training_page(
         title,
         "Trained across clients by EF21 with TopK and the automatic step.",
         [
-            Section("Result", [Table(["", ""], [list(fact) for fact in facts])]),
+            Section("Result", [Table(["", ""], [[name, _text(value)] for name, value in facts])]),
             Section("Loss", [Drawing(traces.figure("loss", "f", Axis("loss", log=True)))]),
             Section("Step size", [Drawing(traces.figure("steps", "gamma", Axis("step size", log=True)))]),
             Section("Model", [Table(["feature", "weight"], [list(row) for row in heaviest], "The largest weights")]),
@@ -62,8 +62,14 @@ def training_page(
 
 def comparison_page(title: str, table: Table, figure: Figure, command: str) -> Page:
     """Loss against bytes, and what every method needs for every target."""
+    rows = [[row[0], *(str(cell).replace(" ", "\u00a0") for cell in row[1:])] for row in table.rows]
+    unbroken = Table(table.head, rows, table.caption)
     return Page(
         title,
         "The same data, the same start, the same budget; everything on the wire is counted.",
-        [Section("Loss", [Drawing(figure)]), Section("Targets", [table]), Section("Again", [Code(command)])],
+        [Section("Loss", [Drawing(figure)]), Section("Targets", [unbroken]), Section("Again", [Code(command)])],
     )
+
+
+def _text(value: Cell) -> Cell:
+    return number(value) if isinstance(value, (int, float)) else value
