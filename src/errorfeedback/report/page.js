@@ -25,7 +25,6 @@
     legend: { ...own.legend, maxheight: 0.9 },
     xaxis: axis(own.xaxis),
     yaxis: axis(own.yaxis),
-    shapes: (own.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: colour("soft") } })),
     annotations: (own.annotations || []).map((note) => ({ ...note, font: { size: 11, color: colour("soft") } })),
     hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
   });
