@@ -49,7 +49,10 @@ def test_errors_name_the_value(text: str, message: str) -> None:
         ef.Network.parse(text)
 
 
-ROWS = [{"round": t, "uplink_bits": 300 * (t + 1), "downlink_bits": 600 * (t + 1), "authors_bits": 0} for t in (0, 1, 4)]
+ROWS = [
+    {"round": t, "uplink_bits": 300 * (t + 1), "payload_bits": 0, "downlink_bits": 600 * (t + 1), "authors_bits": 0}
+    for t in (0, 1, 4)
+]
 
 
 def test_a_round_lasts_as_long_as_its_slowest_client() -> None:
