@@ -227,3 +227,16 @@ def test_a_model_file_gives_back_the_model(tmp_path):
     back = load(save(tmp_path / "m.npz", model, Encoding(6), {"who": "test"})).model
     assert np.array_equal(back.predict_proba(X), model.predict_proba(X))
     assert back.predict(X).tolist() == model.predict(X).tolist()
+
+
+def test_a_run_with_a_checkpoint_goes_on_with_the_same_command(folder):
+    words = ["train", folder / "train.csv", "--client-column", "shop", "--quiet", "--rounds", 40]
+    words += ["--checkpoint", folder / "state"]
+    done = [call(*words, "--out", folder / name) for name in ("first", "again")]
+    assert [each.exit_code for each in done] == [0, 0], done[1].output
+    assert list((folder / "state").glob("round-*.ef"))
+    first, again = (np.load(folder / name / "model.npz", allow_pickle=False)["coef"] for name in ("first", "again"))
+    assert np.array_equal(first, again)
+    refused = call(*words, "--out", folder / "held", "--valid", folder / "train.csv")
+    assert refused.exit_code != 0
+    assert "a run with validation cannot go on from one" in plain(refused)

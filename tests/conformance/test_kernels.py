@@ -129,9 +129,11 @@ def test_sums_over_places_are_numpys():
     sparsity.add_at(total, indices[places], values)
     np.add.at(twin, indices[places], values)
     assert np.array_equal(total, twin)
-    total = np.ones(9)
-    sparsity.add_through(total, indices, places, values)
-    assert np.array_equal(total, twin)
+    for fresh, n in ((False, 0), (False, 7), (True, 0), (True, 7)):
+        total, twin = np.ones(9), np.zeros(9) if fresh else np.ones(9)
+        sparsity.add_through(total, indices, places, values, fresh, n)
+        np.add.at(twin, indices[places], values)
+        assert np.array_equal(total, twin / n if n else twin)
 
 
 @pytest.mark.parametrize("dtype", KINDS)

@@ -36,12 +36,16 @@ class Message:
     told: Floats | None = None
     """(n, ask.numbers): what else the rule asked the clients for."""
 
-    def scatter(self, total: Model) -> None:
-        """total + P' message, in place, one value after the other."""
-        if self.positions is None:
-            add_at(total, self.support.indices, self.values)
-        else:
-            add_through(total, self.support.indices, self.positions, self.values)
+    def scatter(self, total: Model, fresh: bool, n: int) -> None:
+        """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""
+        if self.positions is not None:
+            add_through(total, self.support.indices, self.positions, self.values, fresh, n)
+            return
+        if fresh:
+            total.fill(0.0)
+        add_at(total, self.support.indices, self.values)
+        if n:
+            total /= n
 
     def add_to(self, u: Lifted) -> Lifted:
         """u + message, in place."""

@@ -118,6 +118,11 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         checkpoint: Checkpoint | None,
     ) -> Self:
         """Run, and keep what the run says."""
+        if valid is not None and checkpoint is not None:
+            raise ValueError(
+                "a checkpoint cannot hold held-out data, so a run with validation cannot go on from one; "
+                "leave out the checkpoint (--checkpoint) or the held-out data (--valid)"
+            )
         self.validation_: list[tuple[float, float]] = []
 
         def judge(x: Model) -> float:

@@ -54,7 +54,9 @@ class Keeper:
         self.last = monotonic()
         if self.signal:
             where = f"wrote the state before round {t}" if written else "could not write a checkpoint"
-            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s", self.signal, where, self.folder.path)
+            again = "a run of `errorfeedback train --checkpoint`: with the same command"
+            told = (self.signal, where, self.folder.path, again)
+            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s (%s)", *told)
             raise Interrupted(128 + self.signal)
 
     @contextmanager

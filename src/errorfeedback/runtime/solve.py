@@ -188,7 +188,6 @@ class _Server:
         self.kept: tuple[Model, Any] | None = None
         self.proof: Proof | None = stepsize.proof(theory, method)
         self.total, self.step = np.empty((2, problem.d), dtype=problem.dtype)  # scratch: a round allocates nothing of size d
-        self.clients = np.array(problem.n, dtype=problem.dtype)  # numpy divides by an array at half the overhead
         self.value_bits = 8 * problem.dtype.itemsize
         self.uplink, self.downlink = problem.setup_bits
         self.uplink += stepsize.setup_bits * problem.n
@@ -247,7 +246,7 @@ class _Server:
                 x, state = self._back()
                 session.restore()
             else:
-                self._advance(x, direction, gamma, ask, self.method.estimate(state))
+                self._advance(x, direction, gamma, ask, state)
             self._save(keeper, t, "", x, state, rule, clock, session)
         raise AssertionError("the last round stops")
 
@@ -289,7 +288,7 @@ class _Server:
         session.recall(found["clients"])
         return found["round"], found["x"], found["server"], found["rule"]
 
-    def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask, estimate: Model | None) -> None:
+    def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask, state: Any) -> None:
         """x = prox_{gamma R}(x - gamma direction), and what the rule may know of the move."""
         if self.prox is None:
             descend(x, direction, gamma, self.step)
@@ -299,6 +298,7 @@ class _Server:
             self.prox.step(x, gamma)
             np.subtract(x, self.step, out=self.step)
         if ask.slope or self.stop:
+            estimate = self.method.estimate(state)
             known = 0.0 if estimate is None else float(np.vdot(self.step, estimate))
             self.move = Move(_norm2(self.step), float(np.vdot(self.step, direction)), gamma, known)
 
@@ -346,22 +346,21 @@ class _Server:
     def _received(self, messages: list[Message], ask: Ask, first: bool = False) -> Model:
         """The mean message, and its bits on the books. Added up in client order: the number of shards changes no bit."""
         told = 0 if ask is NOTHING else ask.bits(self.value_bits)
-        up, down, total = 0, self.broadcast_bits, self.total
-        total.fill(0.0)
-        for message in messages:
+        up, down, last = 0, self.broadcast_bits, len(messages) - 1
+        for k, message in enumerate(messages):
             frames = message.frames
             bits, payload, authors = frames.cost(told, self.value_bits)
             up += bits
             self.payload += payload
             if frames.absent and not told:  # a client that has to tell something needs x
                 down -= self.value_bits * frames.absent
-            self.authors += 0 if first else authors
-            message.scatter(total)
+            if not first:
+                self.authors += authors
+            message.scatter(self.total, k == 0, self.support.n if k == last else 0)
         self.uplink += up
         if up:  # a client that has nothing to send (EF21's zero start) need not know x
             self.downlink += down
-        np.divide(total, self.clients, total)
-        return total
+        return self.total
 
     def _telemetry(self, ask: Ask, messages: list[Message], session: Session, x: Model, g: Model) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from errorfeedback.compressors.base import Message
 from errorfeedback.compressors.short import shortened
-from errorfeedback.core import Floats, Lifted, Model, PerClient, Round
+from errorfeedback.core import NOTHING, Floats, Lifted, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.runtime.memory import Lengths
@@ -60,6 +60,10 @@ class Worker:
 
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
+        if ctx.ask is NOTHING:
+            self.problem.gradients(x, self.grads)
+            message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
+            return message
         self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None)
         if ctx.ask.slope:
             last, self.here = self.here, self.problem.support.gather(x)

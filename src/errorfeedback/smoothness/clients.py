@@ -198,15 +198,20 @@ def _power_steps(
     v: Lifted,
     lengths: PerClient,
 ) -> None:
+    w = np.empty(np.diff(segments).max())
     for i in range(len(rows) - 1):
         lo, hi = segments[i], segments[i + 1]
-        mine, keep, w = v[lo:hi], kept[lo:hi], np.empty(hi - lo)
-        mine *= keep
+        for p in range(lo, hi):
+            v[p] *= kept[p]
         for _ in range(steps):
-            _product(data, positions, indptr, weights, rows[i], rows[i + 1], lo, mine, w)
-            w *= keep
-            lengths[i] = np.sqrt((w * w).sum())
-            mine[:] = w / lengths[i] if lengths[i] > 0.0 else 0.0 * w
+            _product(data, positions, indptr, weights, rows[i], rows[i + 1], lo, v[lo:hi], w[: hi - lo])
+            norm2 = 0.0
+            for p in range(lo, hi):
+                w[p - lo] *= kept[p]
+                norm2 += w[p - lo] ** 2
+            lengths[i] = np.sqrt(norm2)
+            for p in range(lo, hi):
+                v[p] = w[p - lo] / lengths[i] if norm2 > 0.0 else 0.0
 
 
 @numba.njit(cache=True)

@@ -150,10 +150,15 @@ def add_at(total: Floats, places: Integers, values: Floats) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def add_through(total: Floats, indices: Integers, places: Integers, values: Floats) -> None:
-    """total[indices[places]] += values, likewise."""
+def add_through(total: Floats, indices: Integers, places: Integers, values: Floats, fresh: bool, n: int) -> None:
+    """total[indices[places]] += values, likewise; from 0 where it is `fresh`, and divided by n at the end unless 0."""
+    if fresh:
+        total[:] = 0.0
     for k in range(len(places)):
         total[indices[places[k]]] += values[k]
+    if n:
+        for j in range(len(total)):
+            total[j] /= n
 
 
 @numba.njit(cache=True, nogil=True)

@@ -118,5 +118,8 @@ class Fixed(StepSize):
     def start(self, theory: Theory, method: Method) -> float:
         return self.gamma(theory, method)
 
+    def ask(self, state: float) -> Ask:
+        return NOTHING
+
     def next(self, state: float, theory: Theory, method: Method, telemetry: Telemetry | None) -> tuple[float, float]:
         return state, state
