@@ -114,7 +114,9 @@ def overhead_row() -> Row:
         _largest(u, s.indptr, s.indptr, chosen, values)
 
     kernels()
+    gc.disable()  # as in `ratios`
     pairs = np.array([[Ours(problem, 1e-3).seconds_per_round(400), seconds(kernels, 400)] for _ in range(10 * REPEATS)])
+    gc.enable()
     groups = [pairs[k::REPEATS].min(axis=0) for k in range(REPEATS)]  # the least disturbed of ten: a difference is all noise
     samples = 1e6 * np.array([ours - theirs for ours, theirs in groups])
     return row("synthetic, c/n = 0.05", "Python overhead of a round", samples, 12.0, False, " us")
