@@ -91,3 +91,9 @@ def test_a_curve_without_the_axis_is_refused():
 def test_a_page_is_written(tmp_path):
     path = Page("T", "lead", [Section("S", [Text("x")])]).write(tmp_path / "sub" / "page.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_curve_that_diverges_is_drawn_over_all_its_decades():
+    curve = Curve("DCGD", {"rounds": np.arange(3.0), "bits": np.arange(3.0)}, np.array([1e-300, 1.0, 1e300]))
+    (spec,) = specs(Drawing(Figure("f", [Lines("", [curve], Axis("y", log=True))], AXES)).html())
+    assert spec["figure"]["layout"]["yaxis"]["dtick"] == 100

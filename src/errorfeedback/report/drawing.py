@@ -154,7 +154,7 @@ def _axis(axis: Axis, values: Sequence[Floats] = ()) -> dict[str, Any]:
     found = {"title": {"text": axis.label, "standoff": 10}, "type": kind, "exponentformat": "power", "zeroline": False}
     shown = np.concatenate([drawable(v, axis) for v in values]) if axis.log and values else np.empty(0)
     shown = shown[np.isfinite(shown)]
-    decades = log10(shown.max() / shown.min()) if len(shown) else 0.0
+    decades = log10(shown.max()) - log10(shown.min()) if len(shown) else 0.0
     if decades <= 1:
         return found
     return found | {"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"}

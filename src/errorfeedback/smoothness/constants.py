@@ -23,9 +23,6 @@ from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
-CLOSE = 1e-8
-"""The residual of L_pm's eigenvalue, relative to it."""
-
 
 @dataclass(frozen=True, eq=False)
 class Smoothness:
@@ -126,8 +123,7 @@ class Smoothness:
     def _L_pm(self) -> tuple[float, str]:
         if not self.L_plus_exact:
             return self.L_plus, "bound (L_plus)"
-        spread = lambda v: self._mean_square(v) - self._hessian(self._hessian(v))  # noqa: E731
-        top = largest_eigenvalue(spread, self.support.d, CLOSE)  # rules need it from above, and no closer
+        top = largest_eigenvalue(lambda v: self._mean_square(v) - self._hessian(self._hessian(v)), self.support.d)
         # The difference of two operators of norm L_plus^2 carries their rounding, not its own.
         slack = ROUNDING * np.sqrt(self.support.d) * self._squares.upper
         return float(np.sqrt(top.upper + slack)), top.words
