@@ -13,10 +13,12 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, ClassVar, TypeVar
 
+import numba
 import numpy as np
+from numba import types
 
 from errorfeedback.compressors.base import Message
-from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.core import Integers, Model, PerClient, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.together import ALONE, Together
@@ -25,6 +27,9 @@ from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, workers
 
 T = TypeVar("T")
+LOOKS = 500
+"""Looks at the other thread before a waiting one goes to sleep: waking it up takes longer than a short round."""
+_let_others = types.ExternalFunction("sched_yield", types.intc())
 
 
 @dataclass(frozen=True)
@@ -117,27 +122,35 @@ class _Helper:
         self._part = part
         self._jobs: SimpleQueue[Callable[[LocalSession], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._posted, self._asked = np.zeros((2, 1), dtype=np.int64)  # answers and jobs so far: what the other side looks at
         self._thread = Thread(target=self._loop, name="errorfeedback", daemon=True)
         self._thread.start()
 
-    def ask(self, job: Callable[[LocalSession], Any]) -> None:
+    def ask(self, job: Callable[[LocalSession], Any] | None) -> None:
         self._jobs.put(job)
+        self._asked[0] += 1
 
     def answer(self) -> Any:
+        _look(self._posted, self._asked[0])
         return self._answers.get()
 
     def stop(self) -> None:
-        self._jobs.put(None)
+        self.ask(None)
         self._thread.join()
         self._part.close()
 
     def _loop(self) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # as in solve(): a thread has its own
-            while (job := self._jobs.get()) is not None:
+            while (job := self._job()) is not None:
                 try:
                     self._answers.put(job(self._part))
                 except BaseException as error:  # raised again in the caller's thread
                     self._answers.put(error)
+                self._posted[0] += 1
+
+    def _job(self) -> Callable[[LocalSession], Any] | None:
+        _look(self._asked, self._posted[0] + 1)
+        return self._jobs.get()
 
 
 def _work_before(problem: Problem) -> np.ndarray[Any, Any]:
@@ -151,3 +164,12 @@ def _strictly_between(ends: list[int], n: int) -> list[int]:
     for k, end in enumerate(ends):
         cuts.append(min(max(end, cuts[-1] + 1), n - (len(ends) - k)))
     return [*cuts, n]
+
+
+@numba.njit(cache=True, nogil=True)
+def _look(number: Integers, expected: int) -> None:
+    """Until the number is there, or LOOKS times; other threads and processes may have the core in between."""
+    for _ in range(LOOKS):
+        if number[0] >= expected:
+            return
+        _let_others()
