@@ -123,6 +123,7 @@ class _Helper:
         self._jobs: SimpleQueue[Callable[[LocalSession], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._posted, self._asked = np.zeros((2, 1), dtype=np.int64)  # answers and jobs so far: what the other side looks at
+        _look(self._posted, 0)  # compiled before the clock runs
         self._thread = Thread(target=self._loop, name="errorfeedback", daemon=True)
         self._thread.start()
 

@@ -1,9 +1,9 @@
 """||A_i' diag(w) A_i|| of every client, from above.
 
-Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Where there are
-larger clients, all of them run Lanczos (see `spectrum`), one after the other, so that a client's rows stay in cache over all
-its steps. A client is done when the residual rho of its top Ritz value theta is below CLOSE theta: then theta + MIXED rho is
-its bound. Clients that are not done after STEPS steps fall back to the dense eigenvalue.
+Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Larger ones run
+Lanczos (see `spectrum`), one after the other, so that a client's rows stay in cache over all its steps. A client is done
+when the residual rho of its top Ritz value theta is below CLOSE theta: then theta + MIXED rho is its bound. Clients that are
+not done after STEPS steps fall back to the dense eigenvalue.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
     norms = np.zeros(support.n)
     left = side > 0
     if side.max(initial=0) > LARGE:
-        norms, done = _lanczos_norms(k, support, close)
-        left &= ~(done & (side > LARGE))  # a client's bound must not depend on who else is in the shard
+        small = side <= LARGE  # a client's bound must not depend on who else is in the shard
+        norms, done = _lanczos_norms(k, support, close, small)
+        left &= small | ~done
     for s in np.unique(side[left]):
         clients = np.flatnonzero(left & (side == s))
         batch = max(1, 2**24 // int(s) ** 2)
@@ -48,13 +49,15 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
     return norms
 
 
-def _lanczos_norms(k: Curvature, support: Support, close: float) -> tuple[PerClient, NDArray[np.bool_]]:
-    """The bounds of the clients that are done, and which those are."""
+def _lanczos_norms(
+    k: Curvature, support: Support, close: float, spared: NDArray[np.bool_] | None = None
+) -> tuple[PerClient, NDArray[np.bool_]]:
+    """The bounds of the clients that are done, and which those are; nothing is done for those that are spared."""
     start = np.empty(support.size)
     for i, client in enumerate(range(support.first, support.first + support.n)):  # the same in every shard
         uniforms(SEED, 0, client, start[support.indptr[i] : support.indptr[i + 1]])
     start -= 0.5
-    norms, done = np.zeros(support.n), support.sizes == 0
+    norms, done = np.zeros(support.n), support.sizes == 0 if spared is None else (support.sizes == 0) | spared
     segments = support.indptr
     _lanczos(k.lifted.data, k.lifted.indices, k.lifted.indptr, k.weights, k.rows, segments, start, close, norms, done)
     return norms * (1 + ROUNDING * np.sqrt(np.maximum(support.sizes, 1))), done
