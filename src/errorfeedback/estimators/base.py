@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ Held = tuple[Any, ArrayLike]
 """Held-out rows and their targets."""
 
 
-class LinearEF21(BaseEstimator):  # type: ignore[misc]
+class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model across clients, trained by EF21 with TopK and the automatic step.
 
     n_clients: rows are dealt evenly to that many clients where `fit` gets no groups. k: numbers that a client sends per
@@ -158,9 +159,9 @@ class LinearEF21(BaseEstimator):  # type: ignore[misc]
         self.clients_ = np.concatenate((ALONE if engine is None else engine.together).all(problem.names))
         return self
 
+    @abstractmethod
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
         """The loss and the score on held-out data."""
-        raise NotImplementedError
 
     def _start(self, problem: GLM, models: int) -> Model | None:
         if not (self.warm_start and "coef_" in vars(self)):
