@@ -37,7 +37,7 @@ def measure(nonzeros: int, n: int, d: int) -> Point:
     problem = large_problem(n, d, m, PER_ROW)
     rounds = max(3, min(300, 3 * 10**7 // nonzeros))
     best = min(Ours(problem, 1e-3).seconds_per_round(rounds) for _ in range(3))
-    stored = problem.blocks.bytes + problem.blocks.features.nbytes + 8 * problem.support.size  # rows, J_i, and the state g_i
+    stored = problem.blocks.bytes + 8 * problem.support.size  # rows, J_i, and the state g_i
     return Point(problem.A.nnz, n, d, best * 1e6, stored / problem.A.nnz)
 
 

@@ -27,7 +27,7 @@ LAYERS = [
     {"smoothness", "compressors"},
     {"problems"},
     {"sparsity"},
-    {"keyed"},
+    {"keyed", "machine"},
     {"core", "registry"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}

@@ -49,12 +49,20 @@ LAYOUTS = [(dense.Dense, False), (csr.CSR, False), (one_hot.Uniform, True)]
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize(("layout", "ones"), LAYOUTS)
 @pytest.mark.parametrize("fill", [0.02, 0.4, 1.0])
-def test_both_products_are_scipys(layout, ones, fill, dtype):
+@pytest.mark.parametrize("shared", [0.0, np.inf])
+def test_both_products_are_scipys(layout, ones, fill, dtype, shared, monkeypatch):
+    """Whether x is read through a client's copy of its coordinates or through the entries' features changes no bit."""
     matrix, lifted, support, rows, x, s = problem(dtype, fill, ones=ones)
+    monkeypatch.setattr(base, "SHARED", shared)
     blocks = layout.make(lifted, support, rows)
+    assert layout is dense.Dense or len(blocks.direct) == (lifted.nnz if shared else 0)
     z, out = np.empty(rows[-1], dtype=dtype), np.full(support.size, np.nan, dtype=dtype)
     blocks.forward(x, z, np.empty_like(out))
     near(z, matrix.astype(np.float64) @ x, dtype)
+    monkeypatch.setattr(base, "SHARED", np.inf if shared == 0 else 0.0)
+    again = np.empty_like(z)
+    layout.make(lifted, support, rows).forward(x, again, np.empty_like(out))
+    assert np.array_equal(z, again)
     blocks.backward(s, out)
     near(out, lifted.astype(np.float64).T @ s, dtype)
 
@@ -99,7 +107,7 @@ def test_the_logistic_slope_is_expit(dtype):
 
 
 def segments(seed):
-    """Segments of 1 to 130 numbers (below, at and above the strips of 32), with ties, zeros and signs."""
+    """Segments of 1 to 130 numbers (below, at and above a vector register's), with ties, zeros and signs."""
     rng = np.random.default_rng(seed)
     sizes = np.concatenate([[1, 2, 31, 32, 33, 64, 65], rng.integers(1, 130, 40)])
     indptr = np.concatenate([[0], np.cumsum(sizes)])
@@ -120,6 +128,34 @@ def test_the_selection_is_a_stable_sort(k, seed, dtype):
         kernel(u, indptr, ends, positions, values)
         assert np.array_equal(positions, twin)
         assert np.array_equal(values, u[twin])
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_following_is_a_selection_and_an_addition(seed, dtype):
+    """g += C(grads - g) in one pass is the difference, the selection of its largest, and the sum; also where it is not
+    finite, where any position of the segment will do."""
+    indptr, grads = segments(seed)
+    grads, g = grads.astype(dtype), segments(seed + 9)[1][: len(grads)].astype(dtype)
+    g = np.resize(g, len(grads))
+    u = grads - g
+    twin, chosen = np.empty(len(indptr) - 1, dtype=np.int64), np.empty(len(indptr) - 1, dtype=dtype)
+    top_k._largest(u, indptr, indptr, twin, chosen)
+    positions, values, there = np.full_like(twin, -1), np.full_like(chosen, np.nan), g.copy()
+    top_k._follow(there, grads, indptr, positions, values)
+    assert np.array_equal(positions, twin)
+    assert np.array_equal(values, chosen)
+    g[twin] += chosen
+    assert np.array_equal(there, g)
+    grads[indptr[3] : indptr[4]] = np.nan
+    grads[indptr[5]] = np.inf
+    for kernel in (
+        lambda: top_k._follow(there, grads, indptr, positions, values),
+        lambda: top_k._largest(grads, indptr, indptr, positions, values),
+    ):
+        positions[:] = -1
+        kernel()
+        assert ((indptr[:-1] <= positions) & (positions < indptr[1:])).all()
 
 
 def test_sums_over_places_are_numpys():
@@ -201,12 +237,13 @@ def test_rand_k_is_selection_sampling_and_participation_compares_a_draw():
 
 TESTED = {
     *(f"{m.__name__}.{name}" for m in (csr, dense, one_hot) for name in ("_forward", "_backward")),
+    *(f"{m.__name__}._direct" for m in (csr, one_hot)),
     "errorfeedback.problems.blocks.dense._residual",
     "errorfeedback.problems.blocks.base.gather",
     "errorfeedback.problems.losses.logistic._slopes",
     *(
         f"errorfeedback.compressors.{name}"
-        for name in ("top_k._largest", "top_k._select", "rand_k._choose", "participating._toss")
+        for name in ("top_k._largest", "top_k._follow", "top_k._select", "rand_k._choose", "participating._toss")
     ),
     *(f"errorfeedback.sparsity.support.{name}" for name in ("add_at", "add_through", "descend", "_segments", "_ranks")),
 }

@@ -13,6 +13,7 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.runtime.worker import Worker
 
 PROBLEMS = {
     "sparse logistic": lambda: pair("logistic", n=7, d=15, fill=0.2)[0],
@@ -105,6 +106,33 @@ def test_every_layout_is_bit_identical_for_any_number_of_shards(loss, c):
     a, *others = (run(make(), ef.EF21(ef.TopK(2)), shards) for shards in (1, 2, 5, 23))
     for b in others:
         assert_same_bits(a, b)
+
+
+LONG = {
+    "squared": ef.least_squares,
+    "logistic, penalty": lambda A, y, clients: ef.logistic(A, y, clients, regularizer=ef.NonconvexPenalty(0.1)),
+    "one-hot, scaled": lambda A, y, clients: ef.scaled(ef.logistic(A != 0, y, clients)),
+    "dense": lambda A, y, clients: ef.least_squares(A + 1.0, y, clients),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("rule", [ef.Constant(0.01), ef.Automatic()], ids=str)
+def test_reading_a_long_x_ahead_changes_no_bit(name, rule, monkeypatch):
+    """Shards read x one right after the other before any of them goes on, where x is too long for a near cache."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 70)) * (rng.random((200, 70)) < 0.1)
+    A[np.arange(200), rng.integers(0, 70, 200)] = 1.0
+    problem = LONG[name](A, rng.integers(0, 2, 200), rng.integers(0, 23, 200))
+    method, looked = ef.EF21(ef.TopK(1)), []
+    together = run(problem, method, 5, rule)
+    monkeypatch.setattr("errorfeedback.problems.glm.FAR", 0)
+    look = Worker.look
+    monkeypatch.setattr(Worker, "look", lambda worker, x: looked.append(look(worker, x) or worker.looked))
+    for engine in (ef.Local, ef.Threads):
+        assert_same_bits(together, run(problem, method, 5 if engine is ef.Local else 2, rule, engine))
+    assert all(looked) is (name != "dense")
+    assert len(looked) >= 5 * 60
 
 
 def test_an_error_in_a_thread_reaches_the_caller():

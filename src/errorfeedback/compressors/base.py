@@ -89,6 +89,12 @@ class Operator(ABC):
     @abstractmethod
     def __call__(self, u: Lifted, ctx: Round) -> Message: ...
 
+    def follow(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
+        """C(grads - g), which is added to g in place; `grads` may be overwritten."""
+        message = self(np.subtract(grads, g, out=grads), ctx)
+        message.add_to(g)
+        return message
+
     def agreed(self, ctx: Round) -> Agreed:
         """What the server knows of the message of this round."""
         return Agreed(self.frames)

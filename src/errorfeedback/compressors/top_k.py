@@ -14,6 +14,7 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, bits_per_index
 from errorfeedback.compressors.frames import Frames
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
+from errorfeedback.machine import larger
 from errorfeedback.sparsity.support import Support
 
 
@@ -47,42 +48,58 @@ class _Selection(Operator):
         super().__init__(support, frames)
         self.ends = np.concatenate([[0], np.cumsum(levels)])
         self.positions, self.values = np.zeros(self.ends[-1], dtype=np.int64), np.empty(self.ends[-1])
-        self.select = _largest if np.all(levels == 1) else _select
+        self.single = bool(np.all(levels == 1))
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        if self.values.dtype != u.dtype:
-            self.values = np.empty(len(self.values), dtype=u.dtype)
-        self.select(u, self.support.indptr, self.ends, self.positions, self.values)
+        select = _largest if self.single else _select
+        select(u, self.support.indptr, self.ends, self.positions, self._room(u))
         return Message(self.support, self.positions, self.values, self.frames)
 
+    def follow(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
+        if not self.single:
+            return super().follow(g, grads, ctx)
+        _follow(g, grads, self.support.indptr, self.positions, self._room(g))
+        return Message(self.support, self.positions, self.values, self.frames)
 
-STRIP = 32
-"""Entries whose largest magnitude is found in vector registers before anybody asks where it stands."""
+    def _room(self, u: Lifted) -> Floats:
+        if self.values.dtype != u.dtype:
+            self.values = np.empty(len(self.values), dtype=u.dtype)
+        return self.values
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+UNORDERED = {"nnan", "nsz", "reassoc"}
+"""Lets the search for a largest number run in vector registers; it does not depend on the order."""
+
+
+@numba.njit(cache=True, nogil=True, fastmath=UNORDERED)
 def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
     """K = 1: the position of the largest |u| of every segment (the first of equals)."""
     for i in range(len(indptr) - 1):
         segment = u[indptr[i] : indptr[i + 1]]
-        size = len(segment)
-        best, at = 0.0, 0
-        for start in range(0, size - STRIP + 1, STRIP):
-            strip, top = segment[start : start + STRIP], 0.0
-            for p in range(STRIP):
-                top = max(top, abs(strip[p]))
-            if top > best:
-                best, at = top, start
-        start, top = size - size % STRIP, 0.0
-        for p in range(start, size):
-            top = max(top, abs(segment[p]))
-        if top > best:
-            best, at = top, start
-        for p in range(at, size):
-            if abs(segment[p]) == best:
-                at = p
-                break
+        best = u.dtype.type(0.0)
+        for p in range(len(segment)):
+            best = larger(best, abs(segment[p]))
+        at = len(segment)
+        for p in range(len(segment)):
+            at = min(at, p if abs(segment[p]) == best else len(segment))
+        at = at if at < len(segment) else 0  # only a segment with NaN gets here: any position will do
         positions[i], values[i] = indptr[i] + at, segment[at]
+
+
+@numba.njit(cache=True, nogil=True, fastmath=UNORDERED)
+def _follow(g: Lifted, grads: Lifted, indptr: Integers, positions: Integers, values: Floats) -> None:
+    """The same of u = grads - g, and g += the message, while both are at hand."""
+    for i in range(len(indptr) - 1):
+        there, here = grads[indptr[i] : indptr[i + 1]], g[indptr[i] : indptr[i + 1]]
+        best = g.dtype.type(0.0)
+        for p in range(len(here)):
+            best = larger(best, abs(there[p] - here[p]))
+        at = len(here)
+        for p in range(len(here)):
+            at = min(at, p if abs(there[p] - here[p]) == best else len(here))
+        at = at if at < len(here) else 0
+        positions[i], values[i] = indptr[i] + at, there[at] - here[at]
+        here[at] += values[i]
 
 
 @numba.njit(cache=True, nogil=True)

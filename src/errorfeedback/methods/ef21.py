@@ -41,8 +41,7 @@ class EF21(Method):
         return STARTS[self.start](grads, compress)
 
     def client(self, g: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        c = compress(np.subtract(grads, g, out=grads), ctx)
-        return c, c.add_to(g)
+        return compress.follow(g, grads, ctx), g
 
     def agreed(self, compress: Operator, ctx: Round) -> Agreed:
         if ctx.t:

@@ -41,7 +41,9 @@ class Autoencoder(Problem):
             found[i] = _mean_square((a @ E.T) @ D.T - a)
         return found
 
-    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+    def gradients(
+        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
+    ) -> Lifted:
         D, E = self.split(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         parts = out.reshape(self.n, 2, D.size)

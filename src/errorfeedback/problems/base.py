@@ -92,8 +92,16 @@ class Problem(ABC):
         """f_i(x) of every client."""
 
     @abstractmethod
-    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
-        """The gradients of all f_i, lifted; written to `out` where one is given. `values` gets the f_i in the same pass."""
+    def gradients(
+        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
+    ) -> Lifted:
+        """The gradients of all f_i, lifted; written to `out` where one is given. `values` gets the f_i in the same pass.
+        `looked`: what `look` said of this x."""
+
+    def look(self, x: Model, work: Lifted) -> bool:
+        """Read x ahead of `gradients`, if it is so long that shards had better read it one right after the other, and do the
+        rest afterwards; whether that was done. `work` is scratch."""
+        return False
 
     @property
     @abstractmethod

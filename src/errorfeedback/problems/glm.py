@@ -30,6 +30,9 @@ from errorfeedback.sparsity.support import support_of
 LAYOUTS: tuple[type[Blocks], ...] = (Dense, Uniform, CSR)
 """The first that fits is taken."""
 
+FAR = 2**20
+"""Bytes of x above which other shards' data drive it out of the near caches between two shards (benchmarks/speed.py)."""
+
 Matrix = Any
 """numpy (rows, d), or anything of scipy.sparse."""
 
@@ -100,12 +103,20 @@ class GLM(Problem):
             return np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64)
         return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
 
-    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+    def look(self, x: Model, work: Lifted) -> bool:
+        if not self.blocks.apart or x.nbytes < FAR:
+            return False
+        self.blocks.forward(x, self.blocks.predictions, work)
+        return True
+
+    def gradients(
+        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
+    ) -> Lifted:
         if not isinstance(x, np.ndarray) or len(x) != self.support.d or x.dtype != self.dtype:
             x = self.restrict(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
-        self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses)
+        self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses, looked)
         if values is not None and losses is not None:
             values[:] = self._over_clients(losses)
         if self.regularizer.curvature:

@@ -41,10 +41,15 @@ class Scaled(Problem):
     def values(self, x: Model) -> PerClient:
         return self.inner.values(self.scale * self.restrict(x))
 
-    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
-        out = self.inner.gradients(self.scale * self.restrict(x), out, values)
+    def gradients(
+        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
+    ) -> Lifted:
+        out = self.inner.gradients(self.scale * self.restrict(x), out, values, looked)
         out *= self._lifted_scale
         return out
+
+    def look(self, x: Model, work: Lifted) -> bool:
+        return self.inner.look(self.scale * x, work)
 
     @cached_property
     def _lifted_scale(self) -> Lifted:

@@ -78,7 +78,9 @@ class Spread(Problem):
         """f_i(x) of every client; all processes must ask at the same time."""
         return np.concatenate(self._together.all(self.part.values(x)))
 
-    def gradients(self, x: Model, out: Lifted | None = None, values: PerClient | None = None) -> Lifted:
+    def gradients(
+        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
+    ) -> Lifted:
         """All gradients, lifted; all processes must ask at the same time."""
         mine = np.empty(self.part.n)
         found = self._together.all((self.part.gradients(x, values=mine), mine))

@@ -98,6 +98,9 @@ class LocalSession:
         return [worker.start(x, ctx) for worker in self.workers]
 
     def round(self, x: Model, ctx: Round) -> list[Message]:
+        if len(self.workers) > 1:
+            for worker in self.workers:
+                worker.look(x)
         return [worker.round(x, ctx) for worker in self.workers]
 
     def observe(self, x: Model, losses: bool = True) -> Observation:

@@ -45,6 +45,7 @@ class Worker:
         self.state: Any = None
         self.kept: Any = None
         self.here = np.zeros(0)
+        self.looked = False
         self.now: Lifted | None = None  # the gradients of this round, where its telemetry needs them
         self.slopes, self.losses = np.zeros((2, problem.n))
         problem.gradients(np.zeros(problem.d, dtype=problem.dtype), self.grads)  # builds the layout before the clock runs
@@ -58,13 +59,17 @@ class Worker:
         message, self.state = self.method.init(self.grads, self.compress, ctx)
         return self._telling(message, x, ctx)
 
+    def look(self, x: Model) -> None:
+        """Read x ahead of `round`, where that pays."""
+        self.looked = self.problem.look(x, self.grads)
+
     def round(self, x: Model, ctx: Round) -> Message:
         """A later round."""
         if ctx.ask is NOTHING:
-            self.problem.gradients(x, self.grads)
+            self.problem.gradients(x, self.grads, None, self.looked)
             message, self.state = self.method.client(self.state, self.grads, self.compress, ctx)
             return message
-        self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None)
+        self.problem.gradients(x, self.grads, self.losses if ctx.ask.loss else None, self.looked)
         if ctx.ask.slope:
             last, self.here = self.here, self.problem.support.gather(x)
             error = self.method.error(self.state, self.grads)

@@ -149,7 +149,7 @@ def add_at(total: Floats, places: Integers, values: Floats) -> None:
         total[places[k]] += values[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_through(total: Floats, indices: Integers, places: Integers, values: Floats, fresh: bool, n: int) -> None:
     """total[indices[places]] += values, likewise; from 0 where it is `fresh`, and divided by n at the end unless 0."""
     if fresh:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -45,6 +45,9 @@ class Blocks(ABC):
     support: Support
     rows: Integers
     """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
+
+    apart: ClassVar[bool] = True
+    """`residual` is two products, one after the other."""
 
     @classmethod
     @abstractmethod
@@ -113,6 +116,21 @@ def local_positions(lifted: sparse.csr_array, support: Support, rows: Integers) 
     """The position of every entry within its client's segment."""
     entries = np.diff(lifted.indptr[rows])
     return narrow(lifted.indices - np.repeat(support.indptr[:-1], entries), support.r)
+
+
+SHARED = 1.5
+"""Entries per position below which x is read once per entry, and not once per position and then again from a copy."""
+
+
+def direct_features(lifted: sparse.csr_array, support: Support) -> Integers:
+    """The feature of every entry, where a client's rows hardly share any (x is then read through these); else empty."""
+    if lifted.nnz > SHARED * support.size:
+        return np.empty(0, dtype=np.uint16)
+    return narrow(support.indices[lifted.indices], support.d)
+
+
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+"""Steps of an unsigned index: kernels need not check whether it is negative."""
 
 
 @numba.njit(cache=True, nogil=True)

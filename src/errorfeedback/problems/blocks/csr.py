@@ -10,7 +10,18 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, Fill, gather, local_positions, position_bits
+from errorfeedback.problems.blocks.base import (
+    FOUR,
+    ONE,
+    THREE,
+    TWO,
+    Blocks,
+    Fill,
+    direct_features,
+    gather,
+    local_positions,
+    position_bits,
+)
 from errorfeedback.sparsity.support import Support
 
 
@@ -21,6 +32,8 @@ class CSR(Blocks):
     data: Floats
     positions: Integers
     indptr: Integers
+    direct: Integers
+    """The features of the entries (`direct_features`)."""
 
     @classmethod
     def fits(cls, fill: Fill) -> bool:
@@ -28,10 +41,14 @@ class CSR(Blocks):
 
     @classmethod
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> CSR:
-        return cls(support, rows, lifted.data, local_positions(lifted, support, rows), lifted.indptr)
+        positions, direct = local_positions(lifted, support, rows), direct_features(lifted, support)
+        return cls(support, rows, lifted.data, positions, lifted.indptr, direct)
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
-        _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
+        if len(self.direct):
+            _direct(self.data, self.direct, self.indptr, x, z)
+        else:
+            _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
@@ -42,7 +59,8 @@ class CSR(Blocks):
 
     @property
     def bytes(self) -> int:
-        return self.data.nbytes + self.positions.nbytes + self.indptr.nbytes
+        read = self.direct if len(self.direct) else self.features
+        return self.data.nbytes + self.positions.nbytes + self.indptr.nbytes + read.nbytes
 
     @classmethod
     def describe(cls, support: Support) -> str:
@@ -65,19 +83,47 @@ def _forward(
     gather(features, x, mine)
     zero = data.dtype.type(0.0)
     for i in range(len(rows) - 1):
-        own = mine[segments[i] : segments[i + 1]]
+        own, k = mine[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i]])
         for r in range(rows[i], rows[i + 1]):
-            at, value = positions[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
-            z0, z1, z2, z3 = zero, zero, zero, zero
-            whole = len(at) - len(at) % 4
-            for k in range(0, whole, 4):
-                z0 += value[k] * own[at[k]]
-                z1 += value[k + 1] * own[at[k + 1]]
-                z2 += value[k + 2] * own[at[k + 2]]
-                z3 += value[k + 3] * own[at[k + 3]]
-            for k in range(whole, len(at)):
-                z0 += value[k] * own[at[k]]
-            z[r] = (z0 + z1) + (z2 + z3)
+            a, b, c, d = zero, zero, zero, zero
+            stop = np.uint64(indptr[r + 1])
+            while k + THREE < stop:
+                a += data[k] * own[positions[k]]
+                b += data[k + ONE] * own[positions[k + ONE]]
+                c += data[k + TWO] * own[positions[k + TWO]]
+                d += data[k + THREE] * own[positions[k + THREE]]
+                k += FOUR
+            if k + ONE < stop:
+                a += data[k] * own[positions[k]]
+                b += data[k + ONE] * own[positions[k + ONE]]
+                k += TWO
+            if k < stop:
+                c += data[k] * own[positions[k]]
+                k += ONE
+            z[r] = (a + b) + (c + d)
+
+
+@numba.njit(cache=True, nogil=True)
+def _direct(data: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
+    """The same sums, from x itself."""
+    k, zero = np.uint64(0), data.dtype.type(0.0)
+    for r in range(len(indptr) - 1):
+        a, b, c, d = zero, zero, zero, zero
+        stop = np.uint64(indptr[r + 1])
+        while k + THREE < stop:
+            a += data[k] * x[direct[k]]
+            b += data[k + ONE] * x[direct[k + ONE]]
+            c += data[k + TWO] * x[direct[k + TWO]]
+            d += data[k + THREE] * x[direct[k + THREE]]
+            k += FOUR
+        if k + ONE < stop:
+            a += data[k] * x[direct[k]]
+            b += data[k + ONE] * x[direct[k + ONE]]
+            k += TWO
+        if k < stop:
+            c += data[k] * x[direct[k]]
+            k += ONE
+        z[r] = (a + b) + (c + d)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -85,9 +131,15 @@ def _backward(
     data: Floats, positions: Integers, indptr: Integers, rows: Integers, segments: Integers, s: PerRow, out: Lifted
 ) -> None:
     for i in range(len(rows) - 1):
-        g = out[segments[i] : segments[i + 1]]
-        g[:] = 0.0
+        g, k = out[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i]])
+        for p in range(len(g)):
+            g[p] = 0.0
         for r in range(rows[i], rows[i + 1]):
-            at, value, slope = positions[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]], s[r]
-            for k in range(len(at)):
-                g[at[k]] += slope * value[k]
+            stop, slope = np.uint64(indptr[r + 1]), s[r]
+            while k + ONE < stop:
+                g[positions[k]] += slope * data[k]
+                g[positions[k + ONE]] += slope * data[k + ONE]
+                k += TWO
+            if k < stop:
+                g[positions[k]] += slope * data[k]
+                k += ONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -27,6 +27,7 @@ class Dense(Blocks):
 
     data: Floats
     offsets: Integers
+    apart: ClassVar[bool] = False
 
     @classmethod
     def fits(cls, fill: Fill) -> bool:

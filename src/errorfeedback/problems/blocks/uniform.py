@@ -10,7 +10,18 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, Fill, gather, local_positions, position_bits
+from errorfeedback.problems.blocks.base import (
+    FOUR,
+    ONE,
+    THREE,
+    TWO,
+    Blocks,
+    Fill,
+    direct_features,
+    gather,
+    local_positions,
+    position_bits,
+)
 from errorfeedback.sparsity.support import Support
 
 
@@ -22,6 +33,8 @@ class Uniform(Blocks):
     """(1,)"""
     positions: Integers
     indptr: Integers
+    direct: Integers
+    """The features of the entries (`direct_features`)."""
 
     @classmethod
     def fits(cls, fill: Fill) -> bool:
@@ -29,10 +42,14 @@ class Uniform(Blocks):
 
     @classmethod
     def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Uniform:
-        return cls(support, rows, lifted.data[:1], local_positions(lifted, support, rows), lifted.indptr)
+        positions, direct = local_positions(lifted, support, rows), direct_features(lifted, support)
+        return cls(support, rows, lifted.data[:1], positions, lifted.indptr, direct)
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
-        _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
+        if len(self.direct):
+            _direct(self.value, self.direct, self.indptr, x, z)
+        else:
+            _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, s, out)
@@ -43,7 +60,8 @@ class Uniform(Blocks):
 
     @property
     def bytes(self) -> int:
-        return self.positions.nbytes + self.indptr.nbytes
+        read = self.direct if len(self.direct) else self.features
+        return self.positions.nbytes + self.indptr.nbytes + read.nbytes
 
     @classmethod
     def describe(cls, support: Support) -> str:
@@ -62,22 +80,51 @@ def _forward(
     mine: Lifted,
     z: PerRow,
 ) -> None:
+    """Four running sums, as in sparse rows with values."""
     gather(features, x, mine)
     zero = value.dtype.type(0.0)
     for i in range(len(rows) - 1):
-        own = mine[segments[i] : segments[i + 1]]
+        own, k = mine[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i]])
         for r in range(rows[i], rows[i + 1]):
-            at = positions[indptr[r] : indptr[r + 1]]
-            z0, z1, z2, z3 = zero, zero, zero, zero
-            whole = len(at) - len(at) % 4
-            for k in range(0, whole, 4):
-                z0 += own[at[k]]
-                z1 += own[at[k + 1]]
-                z2 += own[at[k + 2]]
-                z3 += own[at[k + 3]]
-            for k in range(whole, len(at)):
-                z0 += own[at[k]]
-            z[r] = value[0] * ((z0 + z1) + (z2 + z3))
+            a, b, c, d = zero, zero, zero, zero
+            stop = np.uint64(indptr[r + 1])
+            while k + THREE < stop:
+                a += own[positions[k]]
+                b += own[positions[k + ONE]]
+                c += own[positions[k + TWO]]
+                d += own[positions[k + THREE]]
+                k += FOUR
+            if k + ONE < stop:
+                a += own[positions[k]]
+                b += own[positions[k + ONE]]
+                k += TWO
+            if k < stop:
+                c += own[positions[k]]
+                k += ONE
+            z[r] = value[0] * ((a + b) + (c + d))
+
+
+@numba.njit(cache=True, nogil=True)
+def _direct(value: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
+    """The same sums, from x itself."""
+    k, zero = np.uint64(0), value.dtype.type(0.0)
+    for r in range(len(indptr) - 1):
+        a, b, c, d = zero, zero, zero, zero
+        stop = np.uint64(indptr[r + 1])
+        while k + THREE < stop:
+            a += x[direct[k]]
+            b += x[direct[k + ONE]]
+            c += x[direct[k + TWO]]
+            d += x[direct[k + THREE]]
+            k += FOUR
+        if k + ONE < stop:
+            a += x[direct[k]]
+            b += x[direct[k + ONE]]
+            k += TWO
+        if k < stop:
+            c += x[direct[k]]
+            k += ONE
+        z[r] = value[0] * ((a + b) + (c + d))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -85,9 +132,15 @@ def _backward(
     value: Floats, positions: Integers, indptr: Integers, rows: Integers, segments: Integers, s: PerRow, out: Lifted
 ) -> None:
     for i in range(len(rows) - 1):
-        g = out[segments[i] : segments[i + 1]]
-        g[:] = 0.0
+        g, k = out[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i]])
+        for p in range(len(g)):
+            g[p] = 0.0
         for r in range(rows[i], rows[i + 1]):
-            at, slope = positions[indptr[r] : indptr[r + 1]], value[0] * s[r]
-            for k in range(len(at)):
-                g[at[k]] += slope
+            stop, slope = np.uint64(indptr[r + 1]), value[0] * s[r]
+            while k + ONE < stop:
+                g[positions[k]] += slope
+                g[positions[k + ONE]] += slope
+                k += TWO
+            if k < stop:
+                g[positions[k]] += slope
+                k += ONE

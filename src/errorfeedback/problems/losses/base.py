@@ -24,11 +24,20 @@ class Loss(ABC):
         """out = weights * (the derivative in z) / curvature; out may be z."""
 
     def gradients(
-        self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
+        self,
+        blocks: Blocks,
+        x: Model,
+        b: PerRow,
+        weights: PerRow,
+        out: Lifted,
+        losses: PerRow | None = None,
+        looked: bool = False,
     ) -> None:
-        """out = A_i' (weights * derivative / curvature) for every client, z = A x; `losses` gets those of the rows."""
+        """out = A_i' (weights * derivative / curvature) for every client, z = A x; `losses` gets those of the rows.
+        `looked`: the blocks' predictions are z already."""
         z = blocks.predictions
-        blocks.forward(x, z, out)
+        if not looked:
+            blocks.forward(x, z, out)
         if losses is not None:
             losses[:] = self.values(z, b)
         self.slopes(z, b, weights, z)

@@ -35,7 +35,8 @@ def _slopes(z: PerRow, y: PerRow, weights: PerRow, out: PerRow) -> None:
     """out = -4 y weights / (1 + exp(y z)), in strips so that every loop runs in vector registers
     (a check for division by zero, numba's default, would prevent that).
 
-    exp(v) = 2^k exp(r) with k = round(v / ln 2) and the rational approximation of exp(r) of the Cephes library (Moshier).
+    exp(v) = 2^k exp(r) with k = round(v / ln 2) and the rational approximation exp(r) = (q + p) / (q - p) of the Cephes
+    library (Moshier), so that 1 / (1 + exp(v)) = (q - p) / ((q - p) + 2^k (q + p)): one division.
     No step is reassociated: a number's result does not depend on its place in the strip.
     """
     strip = 256
@@ -62,5 +63,4 @@ def _slopes(z: PerRow, y: PerRow, weights: PerRow, out: PerRow) -> None:
             rr = r * r
             p = r * ((1.26177193074810590878e-4 * rr + 3.02994407707441961300e-2) * rr + 1.0)
             q = ((3.00198505138664455042e-6 * rr + 2.52448340349684104192e-3) * rr + 2.27265548208155028766e-1) * rr + 2.0
-            e = (1.0 + 2.0 * (p / (q - p))) * scale[k]
-            o[k] = -4.0 * ys[k] * ws[k] / (1.0 + e)
+            o[k] = -4.0 * ys[k] * ws[k] * (q - p) / ((q - p) + (q + p) * scale[k])
