@@ -237,7 +237,8 @@ def test_rand_k_is_selection_sampling_and_participation_compares_a_draw():
 
 TESTED = {
     *(f"{m.__name__}.{name}" for m in (csr, dense, one_hot) for name in ("_forward", "_backward")),
-    *(f"{m.__name__}._direct" for m in (csr, one_hot)),
+    "errorfeedback.problems.blocks.csr.row_products",
+    "errorfeedback.problems.blocks.uniform.row_sums",
     "errorfeedback.problems.blocks.dense._residual",
     "errorfeedback.problems.blocks.base.gather",
     "errorfeedback.problems.losses.logistic._slopes",

@@ -27,8 +27,11 @@ from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, workers
 
 T = TypeVar("T")
-LOOKS = 500
+LOOKS = 2000
 """Looks at the other thread before a waiting one goes to sleep: waking it up takes longer than a short round."""
+LEAD = 12
+"""Looks away after a job was seen: by then the thread that gave it is in its own first kernel and has let the interpreter's
+lock go. Waiting for that lock would be going to sleep."""
 _let_others = types.ExternalFunction("sched_yield", types.intc())
 
 
@@ -123,7 +126,7 @@ class _Helper:
         self._jobs: SimpleQueue[Callable[[LocalSession], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._posted, self._asked = np.zeros((2, 1), dtype=np.int64)  # answers and jobs so far: what the other side looks at
-        _look(self._posted, 0)  # compiled before the clock runs
+        _look(self._posted, 0, self._posted, 0, 0)  # compiled before the clock runs
         self._thread = Thread(target=self._loop, name="errorfeedback", daemon=True)
         self._thread.start()
 
@@ -132,7 +135,7 @@ class _Helper:
         self._asked[0] += 1
 
     def answer(self) -> Any:
-        _look(self._posted, self._asked[0])
+        _look(self._asked, self._asked[0], self._posted, self._asked[0], 0)
         return self._answers.get()
 
     def stop(self) -> None:
@@ -142,15 +145,16 @@ class _Helper:
 
     def _loop(self) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # as in solve(): a thread has its own
-            while (job := self._job()) is not None:
+            done = 0
+            while (job := self._job(done)) is not None:
                 try:
                     self._answers.put(job(self._part))
                 except BaseException as error:  # raised again in the caller's thread
                     self._answers.put(error)
-                self._posted[0] += 1
+                done += 1
 
-    def _job(self) -> Callable[[LocalSession], Any] | None:
-        _look(self._asked, self._posted[0] + 1)
+    def _job(self, done: int) -> Callable[[LocalSession], Any] | None:
+        _look(self._posted, done, self._asked, done + 1, LEAD)
         return self._jobs.get()
 
 
@@ -168,9 +172,13 @@ def _strictly_between(ends: list[int], n: int) -> list[int]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _look(number: Integers, expected: int) -> None:
-    """Until the number is there, or LOOKS times; other threads and processes may have the core in between."""
+def _look(mine: Integers, number: int, others: Integers, expected: int, lead: int) -> None:
+    """Show the own number (here, where this thread does not hold the interpreter's lock), and look at the other's until it
+    is as expected, or LOOKS times; other threads and processes may have the core in between."""
+    mine[0] = number
     for _ in range(LOOKS):
-        if number[0] >= expected:
-            return
+        if others[0] >= expected:
+            break
+        _let_others()
+    for _ in range(lead):
         _let_others()

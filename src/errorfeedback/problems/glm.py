@@ -30,7 +30,7 @@ from errorfeedback.sparsity.support import support_of
 LAYOUTS: tuple[type[Blocks], ...] = (Dense, Uniform, CSR)
 """The first that fits is taken."""
 
-FAR = 2**20
+FAR = 2**22
 """Bytes of x above which other shards' data drive it out of the near caches between two shards (benchmarks/speed.py)."""
 
 Matrix = Any

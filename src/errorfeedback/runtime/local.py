@@ -17,7 +17,7 @@ from errorfeedback.runtime.memory import Lengths, cut_memory, joined_memory
 from errorfeedback.runtime.worker import Observation, Worker, workers
 
 T = TypeVar("T")
-SHARD_WORK = 2**19
+SHARD_WORK = 2**20
 """Numbers of data and memory of a shard: few enough to stay in cache between the steps of a round."""
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.smoothness.clients import client_norms
+from errorfeedback.smoothness.products import times, transposed_times
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
@@ -131,14 +132,14 @@ class Smoothness:
     def _hessian(self, v: Model) -> Model:
         """(1/n) sum_i A_i' diag(w) A_i v."""
         k = self.curvature
-        out: Model = k.A.T @ (k.weights * (k.A @ v))
+        out: Model = transposed_times(k.A, k.weights * times(k.A, v))
         return out / self.support.n
 
     def _mean_square(self, v: Model) -> Model:
         """(1/n) sum_i (A_i' diag(w) A_i)^2 v."""
         k = self.curvature
-        once: Lifted = k.lifted.T @ (k.weights * (k.A @ v))
-        out: Model = k.A.T @ (k.weights * (k.lifted @ once))
+        once: Lifted = transposed_times(k.lifted, k.weights * times(k.A, v))
+        out: Model = transposed_times(k.A, k.weights * times(k.lifted, once))
         return out / self.support.n
 
 

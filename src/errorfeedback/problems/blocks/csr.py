@@ -46,7 +46,7 @@ class CSR(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         if len(self.direct):
-            _direct(self.data, self.direct, self.indptr, x, z)
+            row_products(self.data, self.direct, self.indptr, x, z)
         else:
             _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
@@ -104,8 +104,8 @@ def _forward(
 
 
 @numba.njit(cache=True, nogil=True)
-def _direct(data: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
-    """The same sums, from x itself."""
+def row_products(data: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
+    """z = A x: the same sums, from x itself."""
     k, zero = np.uint64(0), data.dtype.type(0.0)
     for r in range(len(indptr) - 1):
         a, b, c, d = zero, zero, zero, zero

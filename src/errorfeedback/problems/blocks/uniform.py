@@ -47,7 +47,7 @@ class Uniform(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         if len(self.direct):
-            _direct(self.value, self.direct, self.indptr, x, z)
+            row_sums(self.value, self.direct, self.indptr, x, z)
         else:
             _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
@@ -105,7 +105,7 @@ def _forward(
 
 
 @numba.njit(cache=True, nogil=True)
-def _direct(value: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
+def row_sums(value: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
     """The same sums, from x itself."""
     k, zero = np.uint64(0), value.dtype.type(0.0)
     for r in range(len(indptr) - 1):
