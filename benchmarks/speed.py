@@ -1,7 +1,8 @@
 """`make bench`: what a round costs, against the alternatives, in one run.
 
-Every row is a ratio of two times measured alternately in this process (median over repeats, with the spread); the
-contestants' iterates are compared before anything is timed. Prints a table and writes JSON.
+Every row is a ratio of two times measured alternately in this process: the least disturbed of a few turns each (whatever
+else a shared machine does only ever adds time), and of such ratios the median and the spread. The contestants' iterates are
+compared before anything is timed. Prints a table and writes JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import errorfeedback as ef
 from errorfeedback.compressors.top_k import _follow
 from errorfeedback.problems.blocks.base import gather
 
-REPEATS = 9
+REPEATS, TURNS = 9, 5
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,22 @@ def seconds(call: Callable[[], Any], times: int) -> float:
     return (time.perf_counter() - begin) / times
 
 
-def ratios(a: Callable[[], float], b: Callable[[], float], repeats: int = REPEATS) -> np.ndarray:
-    """a()/b(), measured in turns."""
-    a(), b()
+def undisturbed(*contestants: Callable[[], float], repeats: int = REPEATS, turns: int = TURNS) -> np.ndarray:
+    """(repeats, contestants): the shortest times of that many turns."""
+    for each in contestants:
+        each()
     gc.disable()
     try:
-        return np.array([a() / b() for _ in range(repeats)])
+        times = [[[each() for each in contestants] for _ in range(turns)] for _ in range(repeats)]
     finally:
         gc.enable()
+    return np.array(times).min(axis=1)
+
+
+def ratios(a: Callable[[], float], b: Callable[[], float], repeats: int = REPEATS) -> np.ndarray:
+    """a()/b(), measured in turns."""
+    times = undisturbed(a, b, repeats=repeats)
+    return times[:, 0] / times[:, 1]
 
 
 def row(workload: str, against: str, samples: np.ndarray, goal: float, at_least: bool, unit: str = "x") -> Row:
@@ -112,12 +121,9 @@ def overhead_row() -> Row:
         blocks.residual(x, problem.weights, problem.target, u)
         _follow(g, u, s.indptr, chosen, values)
 
-    kernels()
-    gc.disable()  # as in `ratios`
-    pairs = np.array([[Ours(problem, 1e-3).seconds_per_round(400), seconds(kernels, 400)] for _ in range(10 * REPEATS)])
-    gc.enable()
-    groups = [pairs[k::REPEATS].min(axis=0) for k in range(REPEATS)]  # the least disturbed of ten: a difference is all noise
-    samples = 1e6 * np.array([ours - theirs for ours, theirs in groups])
+    ours = lambda: Ours(problem, 1e-3).seconds_per_round(400)  # noqa: E731
+    times = undisturbed(ours, lambda: seconds(kernels, 400), turns=2 * TURNS)  # a difference is all noise
+    samples = 1e6 * (times[:, 0] - times[:, 1])
     return row("synthetic, c/n = 0.05", "Python overhead of a round", samples, 12.0, False, " us")
 
 

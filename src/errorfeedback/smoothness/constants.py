@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 
-from errorfeedback.core import Lifted, Model, PerClient
+from errorfeedback.core import Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.smoothness.clients import client_norms
-from errorfeedback.smoothness.products import times, transposed_times
+from errorfeedback.smoothness.products import squares_times, times, transposed_times
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
@@ -100,6 +100,8 @@ class Smoothness:
     @cached_property
     def _L(self) -> Eigenvalue:
         k, n = self.curvature, self.support.n
+        if not k.diagonal:
+            return largest_eigenvalue(self._hessian, self.support.d)
         penalty = k.diagonal * self.support.counts / n  # phi sits on coordinate j of |I_j| clients
         return largest_eigenvalue(lambda v: self._hessian(v) + penalty * v, self.support.d)
 
@@ -133,14 +135,14 @@ class Smoothness:
         """(1/n) sum_i A_i' diag(w) A_i v."""
         k = self.curvature
         out: Model = transposed_times(k.A, k.weights * times(k.A, v))
-        return out / self.support.n
+        out /= self.support.n
+        return out
 
     def _mean_square(self, v: Model) -> Model:
         """(1/n) sum_i (A_i' diag(w) A_i)^2 v."""
-        k = self.curvature
-        once: Lifted = transposed_times(k.lifted, k.weights * times(k.A, v))
-        out: Model = transposed_times(k.A, k.weights * times(k.lifted, once))
-        return out / self.support.n
+        out: Model = squares_times(self.curvature, self.support, v)
+        out /= self.support.n
+        return out
 
 
 class Bounds(Smoothness):

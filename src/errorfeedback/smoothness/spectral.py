@@ -20,7 +20,7 @@ from errorfeedback.core import Model, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.constants import Smoothness, smoothness
-from errorfeedback.smoothness.products import times, transposed_times
+from errorfeedback.smoothness.products import squares_times, times, transposed_times
 from errorfeedback.smoothness.spectrum import Eigenvalue, largest_eigenvalue
 from errorfeedback.sparsity.support import support_of
 
@@ -79,9 +79,7 @@ def _weighted_eigenvalue(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerCli
         weights = np.repeat(v, s.support.sizes) * rare[s.support.indices]
 
         def product(x: Model) -> Model:
-            once = transposed_times(k.lifted, k.weights * times(k.A, x))
-            out: Model = transposed_times(k.A, k.weights * times(k.lifted, weights * once))
-            return out
+            return squares_times(k, s.support, x, weights)
     else:
         rows = k.weights * np.repeat(v * L_rare, np.diff(k.rows))
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal, eigvalsh
+from scipy.linalg.blas import daxpy
 
 from errorfeedback.core import Floats
 
@@ -49,6 +50,7 @@ class Eigenvalue:
 
 def largest_eigenvalue(product: Callable[[Floats], Floats], d: int, close: float = TOLERANCE) -> Eigenvalue:
     """lambda_max of the symmetric positive semidefinite v -> product(v) on R^d, from above; a larger `close` is sooner done.
+    What `product` returns may be overwritten.
 
     >>> round(largest_eigenvalue(lambda v: np.array([1.0, 3.0]) * v, 2).upper, 9)
     3.0
@@ -72,7 +74,7 @@ def _lanczos(product: Callable[[Floats], Floats], d: int, close: float) -> Eigen
     for k in range(1, STEPS + 1):
         w = product(v)
         diagonal.append(float(w @ v))
-        w -= diagonal[-1] * v + beta * before
+        w = daxpy(before, daxpy(v, w, a=-diagonal[-1]), a=-beta)  # in place
         beta = float(np.linalg.norm(w))
         exhausted = beta <= ROUNDING * max(diagonal)  # the start lies in a space that has been searched
         if k % 5 == 0 or exhausted or k == STEPS:
@@ -81,7 +83,8 @@ def _lanczos(product: Callable[[Floats], Floats], d: int, close: float) -> Eigen
                 how = f"Lanczos, {k} steps, residual {rho / (theta or 1.0):.0e}"
                 return Eigenvalue((theta + rho) * (1 + MIXED * close + _slack(d)), how, tight=close <= TOLERANCE)
         off.append(beta)
-        before, v = v, w / beta
+        w /= beta
+        before, v = v, w
     if d <= DENSE_FALLBACK:
         return _dense(product, d)
     eps = (np.log(1.648 * np.sqrt(d) / FAILURE) / (2 * STEPS - 1)) ** 2
