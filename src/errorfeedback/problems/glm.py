@@ -16,7 +16,7 @@ from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, precision
 from errorfeedback.problems.base import Curvature, Problem
-from errorfeedback.problems.blocks.base import Blocks, Fill
+from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
 from errorfeedback.problems.blocks.uniform import Uniform
@@ -29,9 +29,6 @@ from errorfeedback.sparsity.support import support_of
 
 LAYOUTS: tuple[type[Blocks], ...] = (Dense, Uniform, CSR)
 """The first that fits is taken."""
-
-FAR = 2**22
-"""Bytes of x above which other shards' data drive it out of the near caches between two shards (benchmarks/speed.py)."""
 
 Matrix = Any
 """numpy (rows, d), or anything of scipy.sparse."""
@@ -104,8 +101,8 @@ class GLM(Problem):
         return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
 
     def look(self, x: Model, work: Lifted) -> bool:
-        if not self.blocks.apart or x.nbytes < FAR:
-            return False
+        if not self.blocks.apart or x.nbytes < FAR or x.shape != (self.d,) or x.dtype != self.dtype:
+            return False  # `gradients` knows what to do with another x
         self.blocks.forward(x, self.blocks.predictions, work)
         return True
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from errorfeedback.core import Floats, Integers
 from errorfeedback.problems.base import Curvature
-from errorfeedback.problems.blocks.base import ONE
+from errorfeedback.problems.blocks.base import FAR, ONE
 from errorfeedback.problems.blocks.csr import row_products
 from errorfeedback.sparsity.support import Support
 
@@ -25,7 +25,7 @@ def times(A: sparse.csr_array, v: Floats) -> NDArray[np.float64]:
     array([7., 6.])
     """
     out = np.empty(A.shape[0])
-    row_products(A.data, _columns(A), A.indptr, v, out)
+    row_products(A.data, _columns(A), A.indptr, v, out, v.nbytes >= FAR)
     return out
 
 

@@ -131,6 +131,10 @@ def direct_features(lifted: sparse.csr_array, support: Support) -> Integers:
 
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 """Steps of an unsigned index: kernels need not check whether it is negative."""
+FAR = 2**22
+"""Bytes of a vector that does not stay in the near caches while rows stream by (benchmarks/speed.py)."""
+AHEAD = np.uint64(32)
+"""How many entries before its use a number of such a vector is asked for."""
 
 
 @numba.njit(cache=True, nogil=True)

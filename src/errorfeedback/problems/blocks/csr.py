@@ -10,7 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
+from errorfeedback.machine import prefetch
 from errorfeedback.problems.blocks.base import (
+    AHEAD,
+    FAR,
     FOUR,
     ONE,
     THREE,
@@ -46,7 +49,7 @@ class CSR(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         if len(self.direct):
-            row_products(self.data, self.direct, self.indptr, x, z)
+            row_products(self.data, self.direct, self.indptr, x, z, x.nbytes >= FAR)
         else:
             _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
@@ -104,13 +107,18 @@ def _forward(
 
 
 @numba.njit(cache=True, nogil=True)
-def row_products(data: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
-    """z = A x: the same sums, from x itself."""
-    k, zero = np.uint64(0), data.dtype.type(0.0)
+def row_products(data: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow, far: bool) -> None:
+    """z = A x: the same sums, from x itself, whose numbers are asked for ahead where it is `far`."""
+    k, last, zero = np.uint64(0), np.uint64(len(direct) - 1), data.dtype.type(0.0)
     for r in range(len(indptr) - 1):
         a, b, c, d = zero, zero, zero, zero
         stop = np.uint64(indptr[r + 1])
         while k + THREE < stop:
+            if far:
+                prefetch(x, direct[min(k + AHEAD, last)])
+                prefetch(x, direct[min(k + AHEAD + ONE, last)])
+                prefetch(x, direct[min(k + AHEAD + TWO, last)])
+                prefetch(x, direct[min(k + AHEAD + THREE, last)])
             a += data[k] * x[direct[k]]
             b += data[k + ONE] * x[direct[k + ONE]]
             c += data[k + TWO] * x[direct[k + TWO]]

@@ -10,7 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
+from errorfeedback.machine import prefetch
 from errorfeedback.problems.blocks.base import (
+    AHEAD,
+    FAR,
     FOUR,
     ONE,
     THREE,
@@ -47,7 +50,7 @@ class Uniform(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         if len(self.direct):
-            row_sums(self.value, self.direct, self.indptr, x, z)
+            row_sums(self.value, self.direct, self.indptr, x, z, x.nbytes >= FAR)
         else:
             _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
@@ -105,13 +108,18 @@ def _forward(
 
 
 @numba.njit(cache=True, nogil=True)
-def row_sums(value: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow) -> None:
-    """The same sums, from x itself."""
-    k, zero = np.uint64(0), value.dtype.type(0.0)
+def row_sums(value: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow, far: bool) -> None:
+    """The same sums, from x itself, whose numbers are asked for ahead where it is `far`."""
+    k, last, zero = np.uint64(0), np.uint64(len(direct) - 1), value.dtype.type(0.0)
     for r in range(len(indptr) - 1):
         a, b, c, d = zero, zero, zero, zero
         stop = np.uint64(indptr[r + 1])
         while k + THREE < stop:
+            if far:
+                prefetch(x, direct[min(k + AHEAD, last)])
+                prefetch(x, direct[min(k + AHEAD + ONE, last)])
+                prefetch(x, direct[min(k + AHEAD + TWO, last)])
+                prefetch(x, direct[min(k + AHEAD + THREE, last)])
             a += x[direct[k]]
             b += x[direct[k + ONE]]
             c += x[direct[k + TWO]]
