@@ -109,7 +109,7 @@ SYNTHETIC = ((5, 8.0, 30.0, 0.7), (50, 1.8, None, None), (90, 1.2, 4.0, 1.3))
 
 
 def overhead_row() -> Row:
-    """`solve` minus the two kernels of its clients, on numbers of a run (selecting from ones is quicker)."""
+    """`solve` minus the two kernels of its clients."""
     problem = ef.synthetic(n=100, d=500, m=12, c=5)
     blocks, s = problem.blocks, problem.support
     x, earlier = (Ours(problem, 1e-3).run(rounds).x for rounds in (1000, 900))

@@ -23,7 +23,8 @@ def _larger(typing: Any, a: Any, b: Any) -> Any:
 def _prefetch(typing: Any, array: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         start = context.make_array(signature.args[0])(context, builder, args[0]).data
-        place = builder.bitcast(builder.gep(start, [args[1]]), cgutils.voidptr_t)
+        at = context.cast(builder, args[1], signature.args[1], types.intp)
+        place = builder.bitcast(builder.gep(start, [at]), cgutils.voidptr_t)
         word = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)

@@ -126,13 +126,23 @@ def test_reading_a_long_x_ahead_changes_no_bit(name, rule, monkeypatch):
     problem = LONG[name](A, rng.integers(0, 2, 200), rng.integers(0, 23, 200))
     method, looked = ef.EF21(ef.TopK(1)), []
     together = run(problem, method, 5, rule)
-    monkeypatch.setattr("errorfeedback.problems.glm.FAR", 0)
+    for module in ("glm", "scaling"):
+        monkeypatch.setattr(f"errorfeedback.problems.{module}.FAR", 0)
     look = Worker.look
     monkeypatch.setattr(Worker, "look", lambda worker, x: looked.append(look(worker, x) or worker.looked))
     for engine in (ef.Local, ef.Threads):
         assert_same_bits(together, run(problem, method, 5 if engine is ef.Local else 2, rule, engine))
     assert all(looked) is (name != "dense")
     assert len(looked) >= 5 * 60
+
+
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one():
+    """As after an interrupt between a question and its answer."""
+    problem = PROBLEMS["sparse logistic"]()
+    session, x = ef.Threads(2).open(problem, ef.DGD()), np.ones(problem.d)
+    session._others[0].ask(lambda part: part.values(np.zeros(problem.d)))
+    assert np.array_equal(session.values(x), problem.values(x))
+    session.close()
 
 
 def test_an_error_in_a_thread_reaches_the_caller():

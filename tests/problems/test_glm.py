@@ -42,6 +42,23 @@ def test_numpy_and_every_sparse_format_give_the_same_problem():
         assert np.array_equal(ef.least_squares(make(A), np.arange(6), 3).gradients(x), expected)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "one-hot", "one entry per feature", "scaled"])
+def test_x_may_be_a_column_or_a_view_or_a_list(kind):
+    """And have one entry per column of the data, of which some are empty."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 40)) * (rng.random((60, 40)) < {"dense": 0.9, "one entry per feature": 0.01}.get(kind, 0.2))
+    A[np.arange(60), rng.integers(0, 35, 60)] = 1.0
+    A[:, 37] = 0.0
+    clients = 30 if kind == "one entry per feature" else 6
+    problem = ef.least_squares((A != 0) * 1.0 if kind == "one-hot" else A, rng.standard_normal(60), clients)
+    problem = ef.scaled(problem) if kind == "scaled" else problem
+    X = rng.standard_normal((40, 3))
+    plain = np.ascontiguousarray(X[:, 1])
+    for x in (X[:, 1], plain[::-1][::-1], plain.tolist(), plain[problem.columns], X[problem.columns, 1:2][:, 0]):
+        assert problem.value(x) == problem.value(plain)
+        assert np.array_equal(problem.gradient(x), problem.gradient(plain))
+
+
 def test_the_callers_matrix_is_left_alone():
     A = sparse.csr_array(([1.0, 0.0, 2.0], ([0, 0, 1], [1, 0, 0])), shape=(2, 2))
     before = A.copy()

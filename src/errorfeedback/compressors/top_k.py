@@ -67,11 +67,7 @@ class _Selection(Operator):
         return self.values
 
 
-UNORDERED = {"nnan", "nsz", "reassoc"}
-"""Lets the search for a largest number run in vector registers; it does not depend on the order."""
-
-
-@numba.njit(cache=True, nogil=True, fastmath=UNORDERED)
+@numba.njit(cache=True, nogil=True)
 def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
     """K = 1: the position of the largest |u| of every segment (the first of equals)."""
     for i in range(len(indptr) - 1):
@@ -86,7 +82,7 @@ def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, v
         positions[i], values[i] = indptr[i] + at, segment[at]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=UNORDERED)
+@numba.njit(cache=True, nogil=True)
 def _follow(g: Lifted, grads: Lifted, indptr: Integers, positions: Integers, values: Floats) -> None:
     """The same of u = grads - g, and g += the message, while both are at hand."""
     for i in range(len(indptr) - 1):

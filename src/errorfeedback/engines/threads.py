@@ -6,6 +6,7 @@ number of threads changes no bit.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -30,9 +31,9 @@ T = TypeVar("T")
 LOOKS = 2000
 """Looks at the other thread before a waiting one goes to sleep: waking it up takes longer than a short round."""
 LEAD = 12
-"""Looks away after a job was seen: by then the thread that gave it is in its own first kernel and has let the interpreter's
+"""Looks away before a job is taken: by then the thread that gave it is in its own first kernel and has let the interpreter's
 lock go. Waiting for that lock would be going to sleep."""
-_let_others = types.ExternalFunction("sched_yield", types.intc())
+_let_others = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.intc())
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class ThreadsSession:
         try:
             mine = [job(self._mine)]
         finally:
-            answers = [helper.answer() for helper in self._others]  # also after an error, so that none is left over
+            answers = [helper.answer() for helper in self._others]  # also after an error: no part may still be at work
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -124,8 +125,9 @@ class _Helper:
     def __init__(self, part: LocalSession) -> None:
         self._part = part
         self._jobs: SimpleQueue[Callable[[LocalSession], Any] | None] = SimpleQueue()
-        self._answers: SimpleQueue[Any] = SimpleQueue()
-        self._posted, self._asked = np.zeros((2, 1), dtype=np.int64)  # answers and jobs so far: what the other side looks at
+        self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        # answers and jobs so far, each in a cache line of its own: what the other side looks at
+        self._posted, self._asked = np.zeros((2, 8), dtype=np.int64)
         _look(self._posted, 0, self._posted, 0, 0)  # compiled before the clock runs
         self._thread = Thread(target=self._loop, name="errorfeedback", daemon=True)
         self._thread.start()
@@ -135,8 +137,11 @@ class _Helper:
         self._asked[0] += 1
 
     def answer(self) -> Any:
-        _look(self._asked, self._asked[0], self._posted, self._asked[0], 0)
-        return self._answers.get()
+        asked = self._asked[0]
+        _look(self._asked, asked, self._posted, asked, 0)
+        while (found := self._answers.get())[0] < asked:  # left over, where waiting for it was interrupted
+            pass
+        return found[1]
 
     def stop(self) -> None:
         self.ask(None)
@@ -148,10 +153,11 @@ class _Helper:
             done = 0
             while (job := self._job(done)) is not None:
                 try:
-                    self._answers.put(job(self._part))
+                    answer = job(self._part)
                 except BaseException as error:  # raised again in the caller's thread
-                    self._answers.put(error)
+                    answer = error
                 done += 1
+                self._answers.put((done, answer))
 
     def _job(self, done: int) -> Callable[[LocalSession], Any] | None:
         _look(self._posted, done, self._asked, done + 1, LEAD)
@@ -173,8 +179,8 @@ def _strictly_between(ends: list[int], n: int) -> list[int]:
 
 @numba.njit(cache=True, nogil=True)
 def _look(mine: Integers, number: int, others: Integers, expected: int, lead: int) -> None:
-    """Show the own number (here, where this thread does not hold the interpreter's lock), and look at the other's until it
-    is as expected, or LOOKS times; other threads and processes may have the core in between."""
+    """Show the own number (here, without the interpreter's lock: the other thread need not wait for it), and look at the
+    other's until it is as expected, or LOOKS times; others may have the core in between."""
     mine[0] = number
     for _ in range(LOOKS):
         if others[0] >= expected:

@@ -66,7 +66,7 @@ class Problem(ABC):
 
     def restrict(self, x: Model) -> Model:
         """The active entries of x."""
-        x = np.asarray(x, dtype=self.dtype)
+        x = np.ascontiguousarray(x, dtype=self.dtype)
         if x.shape == (self.d,):
             return x
         if x.shape == (self.width,):

@@ -100,8 +100,12 @@ class GLM(Problem):
             return np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64)
         return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
 
+    def _ready(self, x: Model) -> bool:
+        """Whether kernels can read x as it is."""
+        return isinstance(x, np.ndarray) and x.shape == (self.support.d,) and x.dtype == self.dtype and x.flags.c_contiguous
+
     def look(self, x: Model, work: Lifted) -> bool:
-        if not self.blocks.apart or x.nbytes < FAR or x.shape != (self.d,) or x.dtype != self.dtype:
+        if not self.blocks.apart or x.nbytes < FAR or not self._ready(x):
             return False  # `gradients` knows what to do with another x
         self.blocks.forward(x, self.blocks.predictions, work)
         return True
@@ -109,7 +113,7 @@ class GLM(Problem):
     def gradients(
         self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
     ) -> Lifted:
-        if not isinstance(x, np.ndarray) or len(x) != self.support.d or x.dtype != self.dtype:
+        if not self._ready(x):
             x = self.restrict(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)

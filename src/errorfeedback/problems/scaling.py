@@ -18,6 +18,7 @@ from scipy import sparse
 
 from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.sparsity.support import add_at
 
@@ -49,7 +50,7 @@ class Scaled(Problem):
         return out
 
     def look(self, x: Model, work: Lifted) -> bool:
-        return self.inner.look(self.scale * x, work)
+        return x.nbytes >= FAR and x.shape == (self.d,) and self.inner.look(self.scale * x, work)
 
     @cached_property
     def _lifted_scale(self) -> Lifted:

@@ -70,7 +70,7 @@ class Dense(Blocks):
 
     @property
     def bytes(self) -> int:
-        return self.data.nbytes + self.offsets.nbytes
+        return self.data.nbytes + self.offsets.nbytes + self.features.nbytes
 
     @classmethod
     def describe(cls, support: Support) -> str:
