@@ -162,9 +162,10 @@ def test_following_is_a_selection_and_an_addition(seed, dtype):
         assert ((indptr[:-1] <= positions) & (positions < indptr[1:])).all()
 
 
-def test_sums_over_places_are_numpys():
+@pytest.mark.parametrize("count", [80, sparsity.FEW + 3])
+def test_sums_over_places_are_numpys(count):
     rng = np.random.default_rng(0)
-    indices, places, values = rng.integers(0, 9, 50), rng.integers(0, 50, 80), rng.standard_normal(80)
+    indices, places, values = rng.integers(0, 9, 50), rng.integers(0, 50, count), rng.standard_normal(count)
     total, twin = np.ones(9), np.ones(9)
     sparsity.add_at(total, indices[places], values)
     np.add.at(twin, indices[places], values)
@@ -183,6 +184,9 @@ def test_a_step_is_two_lines_of_numpy(dtype):
     sparsity.descend(there, g, 0.3, step)
     near(step, -0.3 * g, dtype)
     assert np.array_equal(there, x + step)
+    again = x.copy()
+    sparsity.descend(again, g, 0.3, step[:0])
+    assert np.array_equal(there, again)
 
 
 def test_segments_are_the_sorted_sets_of_features_and_ranks_count_earlier_owners():

@@ -154,14 +154,15 @@ class Server:
 
     def _advance(self, x: Model, direction: Model, gamma: float, ask: Ask, state: Any) -> None:
         """x = prox_{gamma R}(x - gamma direction), and what the rule may know of the move."""
+        asked = ask.slope or self.stop
         if self.prox is None:
-            descend(x, direction, gamma, self.step)
+            descend(x, direction, gamma, self.step if asked else self.step[:0])
         else:
             self.step[:] = x
             x -= gamma * direction
             self.prox.step(x, gamma)
             np.subtract(x, self.step, out=self.step)
-        if ask.slope or self.stop:
+        if asked:
             estimate = self.method.estimate(state)
             known = 0.0 if estimate is None else float(np.vdot(self.step, estimate))
             self.move = Move(_norm2(self.step), float(np.vdot(self.step, direction)), gamma, known)

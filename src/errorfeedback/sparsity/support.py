@@ -15,6 +15,10 @@ import numba
 import numpy as np
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+from errorfeedback.machine import prefetch
+
+AHEAD, FEW = 32, 2**10
+"""How many numbers before its use a far one is asked for, where there are more than a few."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +158,11 @@ def add_through(total: Floats, indices: Integers, places: Integers, values: Floa
     """total[indices[places]] += values, likewise; from 0 where it is `fresh`, and divided by n at the end unless 0."""
     if fresh:
         total[:] = 0.0
+    last, far = len(places) - 1, len(places) > FEW
     for k in range(len(places)):
+        if far:  # two reads from anywhere in memory, the second at what the first finds
+            prefetch(indices, places[min(k + 2 * AHEAD, last)])
+            prefetch(total, indices[places[min(k + AHEAD, last)]])
         total[indices[places[k]]] += values[k]
     if n:
         for j in range(len(total)):
@@ -163,10 +171,14 @@ def add_through(total: Floats, indices: Integers, places: Integers, values: Floa
 
 @numba.njit(cache=True, nogil=True)
 def descend(x: Model, direction: Model, gamma: float, step: Model) -> None:
-    """step = -gamma direction, x += step."""
-    for j in range(len(x)):
-        step[j] = -gamma * direction[j]
-        x[j] += step[j]
+    """step = -gamma direction, x += step; where `step` is empty, nobody asked for it."""
+    if len(step):
+        for j in range(len(x)):
+            step[j] = -gamma * direction[j]
+            x[j] += step[j]
+    else:
+        for j in range(len(x)):
+            x[j] += x.dtype.type(-gamma * direction[j])
 
 
 @numba.njit(cache=True)
