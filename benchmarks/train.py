@@ -55,10 +55,10 @@ def reach(problem: Problem, method: Method, rule: StepSize, target: float, round
     return (run.rounds, int(run.history["payload_bits"][-1])) if there.reached else None
 
 
-def best(problem: Problem, method: Method, powers: Sequence[int], target: float, rounds: int) -> tuple[int, int, int]:
-    """The fewest rounds of the grid, their bits, and the power of two."""
+def best(problem: Problem, method: Method, powers: Sequence[int], target: float, rounds: int) -> tuple[int, float, int]:
+    """The fewest rounds of the grid, their bits, and the power of two; infinitely many bits where none gets there."""
     L = ef.analyse(problem).L
-    winner = (rounds + 1, 0, 0)
+    winner = (rounds + 1, np.inf, 0)
     middle = np.mean(list(powers))
     for k in sorted(powers, key=lambda k: abs(k - middle)):  # the extremes last: they lose early
         found = reach(problem, method, ef.Constant(2.0**k / L), target, winner[0] - 1)
