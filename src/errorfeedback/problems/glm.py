@@ -117,7 +117,10 @@ class GLM(Problem):
             x = self.restrict(x)
         out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
-        self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses, looked)
+        if looked:
+            self.loss.back(self.blocks, self.target, self.weights, out, losses)
+        else:
+            self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses)
         if values is not None and losses is not None:
             values[:] = self._over_clients(losses)
         if self.regularizer.curvature:

@@ -24,20 +24,15 @@ class Loss(ABC):
         """out = weights * (the derivative in z) / curvature; out may be z."""
 
     def gradients(
-        self,
-        blocks: Blocks,
-        x: Model,
-        b: PerRow,
-        weights: PerRow,
-        out: Lifted,
-        losses: PerRow | None = None,
-        looked: bool = False,
+        self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
     ) -> None:
-        """out = A_i' (weights * derivative / curvature) for every client, z = A x; `losses` gets those of the rows.
-        `looked`: the blocks' predictions are z already."""
+        """out = A_i' (weights * derivative / curvature) for every client, z = A x; `losses` gets those of the rows."""
+        blocks.forward(x, blocks.predictions, out)
+        self.back(blocks, b, weights, out, losses)
+
+    def back(self, blocks: Blocks, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None) -> None:
+        """The same where the blocks' predictions are z already."""
         z = blocks.predictions
-        if not looked:
-            blocks.forward(x, z, out)
         if losses is not None:
             losses[:] = self.values(z, b)
         self.slopes(z, b, weights, z)

@@ -24,16 +24,6 @@ class Squared(Loss):
         np.multiply(out, weights, out=out)
 
     def gradients(
-        self,
-        blocks: Blocks,
-        x: Model,
-        b: PerRow,
-        weights: PerRow,
-        out: Lifted,
-        losses: PerRow | None = None,
-        looked: bool = False,
+        self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
     ) -> None:
-        if looked:
-            super().gradients(blocks, x, b, weights, out, losses, looked)
-        else:
-            blocks.residual(x, weights, b, out, losses)  # a layout may make both products in one pass
+        blocks.residual(x, weights, b, out, losses)  # a layout may make both products in one pass
