@@ -25,7 +25,7 @@ def times(A: sparse.csr_array, v: Floats) -> NDArray[np.float64]:
     array([7., 6.])
     """
     out = np.empty(A.shape[0])
-    row_products(A.data, _columns(A), A.indptr, v, out, v.nbytes >= FAR)
+    row_products(A.data, _columns(A), A.indptr, 0, len(out), v, out, v.nbytes >= FAR)
     return out
 
 

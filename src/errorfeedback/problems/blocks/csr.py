@@ -49,7 +49,7 @@ class CSR(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         if len(self.direct):
-            row_products(self.data, self.direct, self.indptr, x, z, x.nbytes >= FAR)
+            row_products(self.data, self.direct, self.indptr, 0, len(z), x, z, x.nbytes >= FAR)
         else:
             _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
@@ -82,54 +82,39 @@ def _forward(
     mine: Lifted,
     z: PerRow,
 ) -> None:
-    """Four running sums hide the latency of an addition; their order depends on the row alone."""
     gather(features, x, mine)
-    zero = data.dtype.type(0.0)
     for i in range(len(rows) - 1):
-        own, k = mine[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i]])
-        for r in range(rows[i], rows[i + 1]):
-            a, b, c, d = zero, zero, zero, zero
-            stop = np.uint64(indptr[r + 1])
-            while k + THREE < stop:
-                a += data[k] * own[positions[k]]
-                b += data[k + ONE] * own[positions[k + ONE]]
-                c += data[k + TWO] * own[positions[k + TWO]]
-                d += data[k + THREE] * own[positions[k + THREE]]
-                k += FOUR
-            if k + ONE < stop:
-                a += data[k] * own[positions[k]]
-                b += data[k + ONE] * own[positions[k + ONE]]
-                k += TWO
-            if k < stop:
-                c += data[k] * own[positions[k]]
-                k += ONE
-            z[r] = (a + b) + (c + d)
+        own = mine[segments[i] : segments[i + 1]]
+        row_products(data, positions, indptr, rows[i], rows[i + 1], own, z, False)
 
 
 @numba.njit(cache=True, nogil=True)
-def row_products(data: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow, far: bool) -> None:
-    """z = A x: the same sums, from x itself, whose numbers are asked for ahead where it is `far`."""
-    k, last, zero = np.uint64(0), np.uint64(len(direct) - 1), data.dtype.type(0.0)
-    for r in range(len(indptr) - 1):
+def row_products(
+    data: Floats, places: Integers, indptr: Integers, first: int, stop: int, x: Floats, z: PerRow, far: bool
+) -> None:
+    """z = A x for the rows first, ..., stop - 1, whose entries are at these places of x. Four running sums hide the latency
+    of an addition; their order depends on the row alone. Numbers of x are asked for ahead where it is `far`."""
+    k, last, zero = np.uint64(indptr[first]), np.uint64(len(places) - 1), data.dtype.type(0.0)
+    for r in range(first, stop):
         a, b, c, d = zero, zero, zero, zero
-        stop = np.uint64(indptr[r + 1])
-        while k + THREE < stop:
+        end = np.uint64(indptr[r + 1])
+        while k + THREE < end:
             if far:
-                prefetch(x, direct[min(k + AHEAD, last)])
-                prefetch(x, direct[min(k + AHEAD + ONE, last)])
-                prefetch(x, direct[min(k + AHEAD + TWO, last)])
-                prefetch(x, direct[min(k + AHEAD + THREE, last)])
-            a += data[k] * x[direct[k]]
-            b += data[k + ONE] * x[direct[k + ONE]]
-            c += data[k + TWO] * x[direct[k + TWO]]
-            d += data[k + THREE] * x[direct[k + THREE]]
+                prefetch(x, places[min(k + AHEAD, last)])
+                prefetch(x, places[min(k + AHEAD + ONE, last)])
+                prefetch(x, places[min(k + AHEAD + TWO, last)])
+                prefetch(x, places[min(k + AHEAD + THREE, last)])
+            a += data[k] * x[places[k]]
+            b += data[k + ONE] * x[places[k + ONE]]
+            c += data[k + TWO] * x[places[k + TWO]]
+            d += data[k + THREE] * x[places[k + THREE]]
             k += FOUR
-        if k + ONE < stop:
-            a += data[k] * x[direct[k]]
-            b += data[k + ONE] * x[direct[k + ONE]]
+        if k + ONE < end:
+            a += data[k] * x[places[k]]
+            b += data[k + ONE] * x[places[k + ONE]]
             k += TWO
-        if k < stop:
-            c += data[k] * x[direct[k]]
+        if k < end:
+            c += data[k] * x[places[k]]
             k += ONE
         z[r] = (a + b) + (c + d)
 

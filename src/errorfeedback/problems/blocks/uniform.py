@@ -50,7 +50,7 @@ class Uniform(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         if len(self.direct):
-            row_sums(self.value, self.direct, self.indptr, x, z, x.nbytes >= FAR)
+            row_sums(self.value, self.direct, self.indptr, 0, len(z), x, z, x.nbytes >= FAR)
         else:
             _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
@@ -83,54 +83,38 @@ def _forward(
     mine: Lifted,
     z: PerRow,
 ) -> None:
-    """Four running sums, as in sparse rows with values."""
     gather(features, x, mine)
-    zero = value.dtype.type(0.0)
     for i in range(len(rows) - 1):
-        own, k = mine[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i]])
-        for r in range(rows[i], rows[i + 1]):
-            a, b, c, d = zero, zero, zero, zero
-            stop = np.uint64(indptr[r + 1])
-            while k + THREE < stop:
-                a += own[positions[k]]
-                b += own[positions[k + ONE]]
-                c += own[positions[k + TWO]]
-                d += own[positions[k + THREE]]
-                k += FOUR
-            if k + ONE < stop:
-                a += own[positions[k]]
-                b += own[positions[k + ONE]]
-                k += TWO
-            if k < stop:
-                c += own[positions[k]]
-                k += ONE
-            z[r] = value[0] * ((a + b) + (c + d))
+        own = mine[segments[i] : segments[i + 1]]
+        row_sums(value, positions, indptr, rows[i], rows[i + 1], own, z, False)
 
 
 @numba.njit(cache=True, nogil=True)
-def row_sums(value: Floats, direct: Integers, indptr: Integers, x: Model, z: PerRow, far: bool) -> None:
-    """The same sums, from x itself, whose numbers are asked for ahead where it is `far`."""
-    k, last, zero = np.uint64(0), np.uint64(len(direct) - 1), value.dtype.type(0.0)
-    for r in range(len(indptr) - 1):
+def row_sums(
+    value: Floats, places: Integers, indptr: Integers, first: int, stop: int, x: Floats, z: PerRow, far: bool
+) -> None:
+    """As `csr.row_products`, for entries of the same value."""
+    k, last, zero = np.uint64(indptr[first]), np.uint64(len(places) - 1), value.dtype.type(0.0)
+    for r in range(first, stop):
         a, b, c, d = zero, zero, zero, zero
-        stop = np.uint64(indptr[r + 1])
-        while k + THREE < stop:
+        end = np.uint64(indptr[r + 1])
+        while k + THREE < end:
             if far:
-                prefetch(x, direct[min(k + AHEAD, last)])
-                prefetch(x, direct[min(k + AHEAD + ONE, last)])
-                prefetch(x, direct[min(k + AHEAD + TWO, last)])
-                prefetch(x, direct[min(k + AHEAD + THREE, last)])
-            a += x[direct[k]]
-            b += x[direct[k + ONE]]
-            c += x[direct[k + TWO]]
-            d += x[direct[k + THREE]]
+                prefetch(x, places[min(k + AHEAD, last)])
+                prefetch(x, places[min(k + AHEAD + ONE, last)])
+                prefetch(x, places[min(k + AHEAD + TWO, last)])
+                prefetch(x, places[min(k + AHEAD + THREE, last)])
+            a += x[places[k]]
+            b += x[places[k + ONE]]
+            c += x[places[k + TWO]]
+            d += x[places[k + THREE]]
             k += FOUR
-        if k + ONE < stop:
-            a += x[direct[k]]
-            b += x[direct[k + ONE]]
+        if k + ONE < end:
+            a += x[places[k]]
+            b += x[places[k + ONE]]
             k += TWO
-        if k < stop:
-            c += x[direct[k]]
+        if k < end:
+            c += x[places[k]]
             k += ONE
         z[r] = value[0] * ((a + b) + (c + d))
 
