@@ -14,6 +14,7 @@ from errorfeedback.compressors.perm_k import PermK as PermK
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.rounded import Rounded as Rounded
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.data.libsvm import load as load
 from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method
@@ -27,7 +28,6 @@ from errorfeedback.planner.inspection import inspect as inspect
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
 from errorfeedback.problems.glm import least_squares as least_squares
 from errorfeedback.problems.glm import logistic as logistic
-from errorfeedback.problems.libsvm import load as load
 from errorfeedback.problems.partition import ByGroup as ByGroup
 from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled

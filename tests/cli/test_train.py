@@ -12,9 +12,9 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from errorfeedback.cli.app import app
+from errorfeedback.data.tables import Encoding, read
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import load, save
-from errorfeedback.problems.tables import Encoding, read
 
 
 def call(*words):

@@ -24,7 +24,7 @@ LAYERS = [
     {"records"},
     {"stepsizes"},
     {"methods"},
-    {"smoothness", "compressors"},
+    {"smoothness", "compressors", "data"},
     {"problems"},
     {"sparsity"},
     {"keyed", "machine"},

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from launching import ENVIRONMENT, MPIEXEC, TIMEOUT, mpiexec, needs_mpi, told
 
-from errorfeedback.problems.parts import common_encoding, read_folder, share
-from errorfeedback.problems.tables import Encoding
+from errorfeedback.data.parts import common_encoding, read_folder, share
+from errorfeedback.data.tables import Encoding
 from errorfeedback.problems.together import ALONE
 
 

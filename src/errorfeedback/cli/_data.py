@@ -11,10 +11,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from errorfeedback.data.tables import Data, read
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
 from errorfeedback.estimators.model_file import Saved, load
-from errorfeedback.problems.tables import Data, read
 from errorfeedback.records.network import quantity
 from errorfeedback.runtime.local import Engine, Local
 

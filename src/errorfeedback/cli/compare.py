@@ -21,6 +21,7 @@ from errorfeedback.compressors.base import Compressor
 from errorfeedback.compressors.rand_k import RandK
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Floats
+from errorfeedback.data.tables import Data, read
 from errorfeedback.estimators.training import even, one_against_rest, penalty, traffic
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
@@ -33,7 +34,6 @@ from errorfeedback.plots.figure import Axis
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import scaled
-from errorfeedback.problems.tables import Data, read
 from errorfeedback.records.history import History
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.registry import members

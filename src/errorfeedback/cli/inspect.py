@@ -13,12 +13,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from errorfeedback.data.libsvm import load
 from errorfeedback.planner.inspection import EPSILON, Inspection
 from errorfeedback.planner.inspection import inspect as look
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection import costs, rarity
 from errorfeedback.problems.glm import GLM, least_squares, logistic
-from errorfeedback.problems.libsvm import load
 from errorfeedback.problems.partition import Shuffled
 from errorfeedback.records.network import Network
 from errorfeedback.report.inspection import page

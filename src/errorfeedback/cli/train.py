@@ -17,13 +17,13 @@ from rich.live import Live
 from rich.table import Table
 
 from errorfeedback.cli._data import MODEL, NETWORK, budget_of, clear_errors, engine_of, groups_of
+from errorfeedback.data.parts import hand_out, read_folder
+from errorfeedback.data.tables import Data, read
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.planner.verdict import human_seconds
-from errorfeedback.problems.parts import hand_out, read_folder
-from errorfeedback.problems.tables import Data, read
 from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.training import Traces, training_page

@@ -17,10 +17,10 @@ import numpy as np
 
 import errorfeedback
 from errorfeedback.core import Floats
+from errorfeedback.data.tables import Encoding
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.regressor import EF21Regressor
-from errorfeedback.problems.tables import Encoding
 
 FORMAT = "errorfeedback model 1"
 KINDS: dict[str, type[LinearEF21]] = {"classifier": EF21Classifier, "regressor": EF21Regressor}

@@ -19,8 +19,8 @@ import numpy as np
 
 from errorfeedback import api as ef
 from errorfeedback.core import Floats, Model
+from errorfeedback.data.libsvm import KNOWN, VARIABLE, find
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.libsvm import KNOWN, VARIABLE, find
 
 MNIST = "t10k-images-idx3-ubyte"
 

@@ -62,7 +62,7 @@ class Dataset:
 
 
 def load(source: str | os.PathLike[str], *, features: int | None = None) -> Dataset:
-    """Read a LIBSVM file (also .gz, .bz2, .xz): a path, or one of the names in `errorfeedback.problems.libsvm.KNOWN`.
+    """Read a LIBSVM file (also .gz, .bz2, .xz): a path, or one of the names in `errorfeedback.data.libsvm.KNOWN`.
 
     `features` fixes the number of columns (a test file may lack the last ones); by default the largest index in the
     file, and for a known name the published number.

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback.problems import libsvm
+from errorfeedback.data import libsvm
 
 TEXT = "+1 1:0.5 3:2\n-1 2:1\n-1\n+1 1:-1.5 # a comment\n"
 DENSE = [[0.5, 0, 2], [0, 1, 0], [0, 0, 0], [-1.5, 0, 0]]

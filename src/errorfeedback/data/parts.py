@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.problems.tables import Data, Encoding, read
+from errorfeedback.data.tables import Data, Encoding, read
 from errorfeedback.problems.together import Together
 
 

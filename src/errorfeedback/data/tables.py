@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.problems.libsvm import KNOWN, load
+from errorfeedback.data.libsvm import KNOWN, load
 
 
 @dataclass(frozen=True)
