@@ -21,10 +21,6 @@ from errorfeedback.runtime.local import Engine, Local
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MODEL = "model.npz"
 ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
-NETWORK = (
-    '"up=1Mbit/s,down=10Mbit/s,latency=50ms": time on that link. Give it once per class of clients where they differ: '
-    '"phone-*: up=100kbit/s", then "up=1Mbit/s" for all others.'
-)
 
 
 @contextmanager

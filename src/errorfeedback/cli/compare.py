@@ -7,16 +7,15 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from errorfeedback import stepsizes
-from errorfeedback.cli._data import NETWORK, budget_of, clear_errors, groups_of
+from errorfeedback.cli._data import budget_of, clear_errors, groups_of
 from errorfeedback.compressors.base import Compressor
 from errorfeedback.compressors.rand_k import RandK
 from errorfeedback.compressors.top_k import TopK
@@ -52,20 +51,21 @@ TARGETS = (0.5, 0.1, 0.01, 0.001)
 
 
 def compare(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="LIBSVM, .csv, .tsv, .parquet, .npz, or a known name.")],
-    out: Annotated[Path, typer.Option(help="Folder for the figure, the table and the report.")],
-    clients: Annotated[int, typer.Option(min=1, help="Deal the rows evenly to that many clients.")] = 300,
-    groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None,
-    client_column: Annotated[str | None, typer.Option(help="The column of a table that names the client.")] = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Numbers that a compressed message holds.")] = 1,
-    l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0,
-    l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4,
-    scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True,
-    budget: Annotated[str, typer.Option(help="Bytes up per client for every method.")] = "20kB",
-    rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000,
-    network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the deal and of random compressors.")] = 0,
+    data: str,
+    *,
+    out: Path,
+    clients: int,
+    groups: Path | None,
+    client_column: str | None,
+    target: str | None,
+    k: int,
+    l1: float,
+    l2: float,
+    scale: bool,
+    budget: str,
+    rounds: int,
+    network: list[str] | None,
+    seed: int,
 ) -> None:
     """Loss against bytes of all methods on the objective of `train`, and what each needs for every target."""
     console = Console()

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from errorfeedback.cli._data import clear_errors, model_and_data
 from errorfeedback.estimators.classifier import EF21Classifier
 
 
-def evaluate(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
-    ],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data, with their targets.")],
-    target: Annotated[str | None, typer.Option(help="The target column; by default the one of training.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print for programs.")] = False,
-) -> None:
+def evaluate(run: Path, data: str, *, target: str | None, as_json: bool) -> None:
     """How good a trained model is on data with known targets."""
     with clear_errors():
         saved, found = model_and_data(run, data, target)

@@ -7,14 +7,14 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from errorfeedback.data.libsvm import load
-from errorfeedback.planner.inspection import EPSILON, Inspection
+from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as look
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection import costs, rarity
@@ -29,20 +29,19 @@ BAR = 40
 
 
 def inspect(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A LIBSVM file, or the name of a known data set (a9a, ...).")],
-    clients: Annotated[int, typer.Option(min=1, help="Deal the shuffled rows evenly to that many clients.")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffle.")] = 0,
-    intercept: Annotated[bool, typer.Option(help="Append a column of ones.")] = True,
-    loss: Annotated[str, typer.Option(help="logistic or squared.")] = "logistic",
-    k: Annotated[
-        list[int] | None, typer.Option("--k", min=1, help="Levels of TopK and RandK; default: 1, 2, 4, ...")
-    ] = None,
-    epsilon: Annotated[float, typer.Option(help="The goal, as a share of ||grad f(0)||^2.")] = EPSILON,
-    network: Annotated[str, typer.Option(help='"up=1Mbit/s,down=10Mbit/s,latency=50ms": time on that link.')] = "",
-    every_plan: Annotated[bool, typer.Option("--all", help="Show all plans.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything for programs.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained page.")] = None,
-    draw: Annotated[Path | None, typer.Option(help="Write the figures (PNG and SVG) into that folder.")] = None,
+    data: str,
+    *,
+    clients: int,
+    seed: int,
+    intercept: bool,
+    loss: str,
+    k: list[int] | None,
+    epsilon: float,
+    network: str,
+    every_plan: bool,
+    as_json: bool,
+    report: Path | None,
+    draw: Path | None,
 ) -> None:
     """How rare are the features, and what does every theorem promise? Sorted by bits, with the winner and its reason."""
     try:

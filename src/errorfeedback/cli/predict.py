@@ -5,22 +5,13 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from errorfeedback.cli._data import clear_errors, model_and_data
 from errorfeedback.estimators.classifier import EF21Classifier
 
 
-def predict(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
-    ],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data.")],
-    out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing it.")] = None,
-    target: Annotated[str | None, typer.Option(help="The target column, where the data has one: it is left out.")] = None,
-) -> None:
+def predict(run: Path, data: str, *, out: Path | None, target: str | None) -> None:
     """Predict every row: its class with all probabilities, or its value, as CSV."""
     with clear_errors():
         saved, found = model_and_data(run, data, target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,9 +13,7 @@ from errorfeedback.experiments.results import reload, write
 from errorfeedback.experiments.store import Store
 
 
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `errorfeedback reproduce` wrote.")],
-) -> None:
+def report(folder: Path) -> None:
     """Redraw the figures and the page of a reproduction from its stored curves."""
     results = reload(folder)
     if not results:

@@ -11,7 +11,6 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -29,25 +28,19 @@ from errorfeedback.experiments.store import Store
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which ones; none: all of them.")] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show the experiments and what they need.")] = False,
-    quick: Annotated[bool, typer.Option(help="Short horizons: everything in about a minute.")] = False,
-    rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds of every curve instead of the authors' horizons.")
-    ] = None,
-    authors: Annotated[bool, typer.Option(help="As published: α = K/d, their start, their way of counting bits.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of data, shuffles and compressors.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where results go; finished curves found there are used.")] = Path(
-        "reproduction"
-    ),
-    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
-    progress: Annotated[bool, typer.Option(help="Progress bars (never when the output is not a terminal).")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary for programs instead of tables.")] = False,
+    names: list[str] | None,
+    *,
+    show: bool,
+    quick: bool,
+    rounds: int | None,
+    authors: bool,
+    seed: int,
+    out: Path,
+    jobs: int | None,
+    progress: bool,
+    as_json: bool,
 ) -> None:
-    """Compute the paper's figures and tables again, check its claims, and write a page about it.
-
-    Exit code 0: all done; 1: something is missing or failed; 130: interrupted (run again to continue).
-    """
+    """Compute the paper's figures and tables again, check its claims, and write a page about it."""
     console = Console(quiet=as_json)
     if show:
         _list(as_json)

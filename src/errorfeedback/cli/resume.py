@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
@@ -17,11 +16,7 @@ from errorfeedback.runtime.resume import resume as go_on
 from errorfeedback.runtime.solve import Result
 
 
-def resume(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where ef.Checkpoint(FOLDER) wrote the run.")],
-    threads: Annotated[int, typer.Option(min=1, help="Run on that many threads: the same bits.")] = 1,
-    mpi: Annotated[bool, typer.Option("--mpi", help="Run on the ranks of mpiexec: the same bits.")] = False,
-) -> None:
+def resume(folder: Path, *, threads: int, mpi: bool) -> None:
     """Finish a run from its last checkpoint, bit for bit as if it had never stopped; adds x.npy and history.csv."""
     logging.basicConfig(format="%(message)s")
     engine: Engine = MPI() if mpi else Local() if threads == 1 else Threads(threads)

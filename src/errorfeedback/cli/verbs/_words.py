@@ -1,0 +1,8 @@
+"""What several verbs say about the same option."""
+
+from __future__ import annotations
+
+NETWORK = (
+    '"up=1Mbit/s,down=10Mbit/s,latency=50ms": time on that link. Give it once per class of clients where they differ: '
+    '"phone-*: up=100kbit/s", then "up=1Mbit/s" for all others.'
+)

@@ -1,0 +1,43 @@
+"""`errorfeedback inspect DATA --clients N`: know before you run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def inspect(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A LIBSVM file, or the name of a known data set (a9a, ...).")],
+    clients: Annotated[int, typer.Option(min=1, help="Deal the shuffled rows evenly to that many clients.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffle.")] = 0,
+    intercept: Annotated[bool, typer.Option(help="Append a column of ones.")] = True,
+    loss: Annotated[str, typer.Option(help="logistic or squared.")] = "logistic",
+    k: Annotated[
+        list[int] | None, typer.Option("--k", min=1, help="Levels of TopK and RandK; default: 1, 2, 4, ...")
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="The goal, as a share of ||grad f(0)||^2.")] = 1e-3,
+    network: Annotated[str, typer.Option(help='"up=1Mbit/s,down=10Mbit/s,latency=50ms": time on that link.')] = "",
+    every_plan: Annotated[bool, typer.Option("--all", help="Show all plans.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything for programs.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained page.")] = None,
+    draw: Annotated[Path | None, typer.Option(help="Write the figures (PNG and SVG) into that folder.")] = None,
+) -> None:
+    """How rare are the features, and what does every theorem promise? Sorted by bits, with the winner and its reason."""
+    from errorfeedback.cli.inspect import inspect as work
+
+    work(
+        data,
+        clients=clients,
+        seed=seed,
+        intercept=intercept,
+        loss=loss,
+        k=k,
+        epsilon=epsilon,
+        network=network,
+        every_plan=every_plan,
+        as_json=as_json,
+        report=report,
+        draw=draw,
+    )

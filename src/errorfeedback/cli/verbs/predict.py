@@ -1,0 +1,22 @@
+"""`errorfeedback predict run/ DATA`: what a trained model says about new rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
+    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data.")],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing it.")] = None,
+    target: Annotated[str | None, typer.Option(help="The target column, where the data has one: it is left out.")] = None,
+) -> None:
+    """Predict every row: its class with all probabilities, or its value, as CSV."""
+    from errorfeedback.cli.predict import predict as work
+
+    work(run, data, out=out, target=target)

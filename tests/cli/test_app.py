@@ -1,0 +1,62 @@
+"""The command itself: what it costs to ask it something, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pkgutil import iter_modules
+
+from typer.testing import CliRunner
+
+import errorfeedback
+from errorfeedback.cli import verbs
+from errorfeedback.cli.app import app
+
+VERBS = [info.name for info in iter_modules(verbs.__path__) if not info.name.startswith("_")]
+HEAVY = {"numpy", "numba", "llvmlite", "scipy", "sklearn", "matplotlib", "plotly", "pyarrow", "pandas", "mpi4py"}
+
+ASK = """if True:
+    import json, sys
+    from typer.testing import CliRunner
+    from errorfeedback.cli.app import app
+    done = {}
+    for words in json.loads(sys.argv[1]):
+        result = CliRunner().invoke(app(), words)
+        done[" ".join(words)] = [result.exit_code, [m for m in sys.modules if "." not in m]]
+    print(json.dumps(done))
+"""
+
+
+def asked(*questions: list[str]) -> dict[str, tuple[int, list[str]]]:
+    """For every command line in turn: its exit code, and which packages have been imported by then."""
+    command = [sys.executable, "-c", ASK, json.dumps(questions)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {words: (code, new) for words, (code, new) in json.loads(done.stdout).items()}
+
+
+def test_help_a_wrong_option_and_the_version_import_none_of_the_libraries_that_do_the_work():
+    """They take seconds, and are imported by the verb when it is called."""
+    told = asked(["--help"], ["--version"], *([verb, "--help"] for verb in VERBS), *([verb, "--wrong"] for verb in VERBS))
+    assert len(told) == 2 + 2 * len(VERBS)
+    for words, (code, new) in told.items():
+        assert code == (2 if words.endswith("--wrong") else 0), words
+        assert not HEAVY & set(new), words
+
+
+def test_a_verb_that_is_called_imports_what_it_needs():
+    """Negative control: the check above sees an import."""
+    (_, new), *_ = asked(["evaluate", "nowhere", "nothing"]).values()
+    assert {"numpy", "sklearn"} <= set(new)
+
+
+def test_help_names_every_verb_and_says_what_it_does():
+    text = " ".join(CliRunner().invoke(app(), ["--help"], env={"COLUMNS": "200"}).output.split())
+    assert {"train", "inspect", "compare", "reproduce"} <= set(VERBS)
+    for verb in VERBS:
+        assert f" {verb} " in text
+    assert "How good a trained model is on data with known targets." in text
+
+
+def test_version():
+    assert CliRunner().invoke(app(), ["--version"]).output == f"errorfeedback {errorfeedback.__version__}\n"
