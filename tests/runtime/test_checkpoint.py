@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 
 import numpy as np
@@ -11,6 +10,7 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.records import checkpoint
 from errorfeedback.records.checkpoint import Folder
 from errorfeedback.records.packing import fingerprint, pack, unpack
 from errorfeedback.runtime import memory
@@ -101,7 +101,7 @@ def test_a_memory_that_is_lost_is_noticed(problem, tmp_path, monkeypatch):
 def test_the_last_two_are_kept_and_no_temporary_file(problem, tmp_path):
     run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path, every=5))
     assert [p.name for p in Folder(tmp_path).rounds()] == ["round-000000000041.ef", "round-000000000040.ef"]
-    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("round")) == ["problem.ef", "run.ef"]
+    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("round")) == ["lock", "problem.ef", "run.ef"]
 
 
 def test_a_finished_run_is_returned_as_it_is(problem, tmp_path):
@@ -171,12 +171,54 @@ def test_a_folder_with_a_run_is_not_written_over(problem, tmp_path):
         ef.resume(tmp_path / "elsewhere")
 
 
-def test_a_folder_that_cannot_be_written_is_reported_and_training_goes_on(problem, tmp_path, caplog):
+@pytest.mark.parametrize("place", ["file", "file/run", "sealed/run"])
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(place, problem, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file where the folder should be")
-    caplog.set_level(logging.WARNING)
-    result = run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path / "file" / "run", every=10))
+    (tmp_path / "sealed").mkdir()
+    if place.startswith("sealed"):  # root may write everywhere
+        monkeypatch.setattr("pathlib.Path.mkdir", no_room)
+    seen = []
+    with pytest.raises(OSError, match=f"no checkpoint can be written to .*{place} .*choose another folder, or leave out"):
+        run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path / place, every=10), watch=seen.append)
+    assert not seen
+
+
+def no_room(*_, **__):
+    raise OSError("No space left on device")
+
+
+@pytest.mark.parametrize("broken", [1, 2])
+def test_a_description_that_cannot_be_written_is_refused_and_the_folder_can_be_used_again(
+    broken, problem, tmp_path, monkeypatch
+):
+    """Of the data, or of the run: without both no checkpoint could ever be gone on with."""
+    calls, real = [], checkpoint.write
+
+    def write(path, value):
+        calls.append(path)
+        return no_room() if len(calls) == broken else real(path, value)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(checkpoint, "write", write)
+        with pytest.raises(OSError, match="no checkpoint can be written"):
+            run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path, every=10))
+    assert not Folder(tmp_path).rounds()
+    whole = run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path, every=10))
+    assert_same_bits(whole, ef.resume(tmp_path))
+
+
+def test_trouble_with_the_disk_later_on_is_reported_and_training_goes_on(problem, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Folder, "save", no_room)
+    result = run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path, every=10))
     assert_same_bits(run(problem, ef.DGD()), result)
-    assert "training goes on" in caplog.text
+    assert caplog.text.count("training goes on") == 5
+
+
+def test_checkpoints_without_their_run_are_not_said_to_be_resumable(problem, tmp_path):
+    broken_off(tmp_path, problem, ef.DGD())
+    Folder(tmp_path).run.unlink()
+    with pytest.raises(ValueError, match=r"cannot go on, for there is no run\.ef; choose another folder"):
+        run(problem, ef.DGD(), checkpoint=ef.Checkpoint(tmp_path))
 
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"every": 1.5}, {"seconds": 0}, {"every": 1, "seconds": 1.0}], ids=str)

@@ -22,10 +22,13 @@ logging.basicConfig(format="%(message)s")
 problem = ef.synthetic(n=12, d=40, m=3, c=4)
 checkpoint = ef.Checkpoint(sys.argv[1], every=int(sys.argv[2]))
 limit = int(sys.argv[3])
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 rounds = int(sys.argv[4])
-watch = lambda row: print(row["round"], flush=True)
+
+def watch(row):
+    if limit:  # the disk is full from here on
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    print(row["round"], flush=True)
+
 options = {"rounds": rounds, "every": 500, "checkpoint": checkpoint, "watch": watch}
 result = ef.solve(problem, ef.EF21(ef.TopK(2)), ef.RareFeatures(), **options)
 print(result.x.tobytes().hex())
@@ -58,7 +61,7 @@ def test_a_signal_writes_a_checkpoint_and_says_how_to_go_on(told, code, tmp_path
 
 
 def test_a_full_disk_is_reported_and_training_goes_on(tmp_path):
-    """A limit on the size of files makes the first write fail as a full disk does: an error of the system, half way."""
+    """A limit on the size of files makes a write fail as a full disk does: an error of the system, half way."""
     full, free = (
         subprocess.run(
             program(tmp_path / name, every=500, limit=limit, rounds=2000), capture_output=True, text=True, check=True

@@ -23,7 +23,7 @@ from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.planner.verdict import human_seconds
-from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.training import Traces, training_page
 from errorfeedback.runtime.local import Engine
@@ -76,6 +76,9 @@ def train(
             random_state=seed,
         )
         with on.together.guard():
+            if checkpoint is not None and on.leads:
+                with Folder(checkpoint).held():
+                    pass  # before anything is read
             found = _part(data, on, model, groups, target, client_column)
             assert found.y is not None, "data without a target is refused"
             held = None if valid is None else read(valid, target=target, encoding=found.encoding)

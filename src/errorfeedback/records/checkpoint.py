@@ -2,12 +2,14 @@
 
 `problem.ef` has the data as it was given to solve(); `run.ef` has the method, the rule, the seed and all other options, and
 says who the run is (its identity); `round-T.ef` has everything that changes, before round T: the model, the memory of
-server, clients and rule, bits and history. The last two of these are kept.
+server, clients and rule, bits and history. The last two of these are kept. Whoever writes holds `lock`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.records.files import TEMPORARY, DamagedError, read, write
+from errorfeedback.records.lock import locked
 
 LOG = logging.getLogger("errorfeedback")
 ROUNDS = "round-"
 END = ".ef"
+LOCK = "lock"
 KEPT = 2
 EVERY = 1000
 
@@ -60,17 +64,35 @@ class Folder:
         """The checkpoints, the newest first."""
         return sorted(self.path.glob(f"{ROUNDS}*{END}"), reverse=True)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder is there and can be written, and no other process writes into it."""
+        with ExitStack() as stack:
+            with self._writing():
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(self.path / LOCK))
+                self.sweep()
+            yield
+
     def begin(self, problem: Any, run: dict[str, Any]) -> None:
         """Describe a new run; a folder with checkpoints is never written over."""
         if self.rounds():
-            raise ValueError(
-                f"{self.path} already holds a run ({self.rounds()[0].name}); "
-                f'continue it with ef.resume("{self.path}"), or choose another folder'
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.sweep()
-        write(self.problem, problem)
-        write(self.run, run)
+            holds = f"{self.path} already holds a run ({self.rounds()[0].name})"
+            if not self.run.exists():
+                raise ValueError(f"{holds} that cannot go on, for there is no {self.run.name}; choose another folder")
+            raise ValueError(f'{holds}; continue it with ef.resume("{self.path}"), or choose another folder')
+        with self._writing():
+            write(self.problem, problem)
+            write(self.run, run)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(
+                f"no checkpoint can be written to {self.path} ({error}); choose another folder, or leave out the checkpoint"
+            ) from error
 
     def sweep(self) -> None:
         """Remove what a process left that was killed while it wrote."""
@@ -85,7 +107,6 @@ class Folder:
 
     def newest(self, identity: dict[str, str]) -> dict[str, Any] | None:
         """The newest checkpoint that is whole, None where there is none yet; one of another run is refused."""
-        self.sweep()
         for path in self.rounds():
             try:
                 snapshot: dict[str, Any] = read(path)

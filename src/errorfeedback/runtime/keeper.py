@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.records.checkpoint import LOG, Checkpoint, Folder
 from errorfeedback.records.files import FORMAT
 from errorfeedback.records.packing import fingerprint
+from errorfeedback.runtime.local import Engine
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LONG = 200
@@ -50,7 +51,7 @@ class Keeper:
 
     def save(self, t: int, snapshot: dict[str, Any]) -> None:
         """The state before round t; what goes wrong with the disk is reported, and training goes on."""
-        written = attempt(lambda: self.folder.save(t, {"identity": self.identity, **snapshot}))
+        written = self._written(t, {"identity": self.identity, **snapshot})
         self.last = monotonic()
         if self.signal:
             where = f"wrote the state before round {t}" if written else "could not write a checkpoint"
@@ -58,6 +59,14 @@ class Keeper:
             told = (self.signal, where, self.folder.path, again)
             LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s (%s)", *told)
             raise Interrupted(128 + self.signal)
+
+    def _written(self, t: int, snapshot: dict[str, Any]) -> bool:
+        try:
+            self.folder.save(t, snapshot)
+        except OSError as error:
+            LOG.warning("no checkpoint was written (%s); training goes on without", error)
+            return False
+        return True
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -78,14 +87,16 @@ class Keeper:
             signal.signal(each, signal.SIG_DFL)
 
 
-def attempt(job: Callable[[], None]) -> bool:
-    """Do something with the disk; True where it worked."""
-    try:
-        job()
-    except OSError as error:
-        LOG.warning("no checkpoint was written (%s); training goes on without", error)
-        return False
-    return True
+@contextmanager
+def keeping(folder: Folder, engine: Engine, make: Callable[[], Keeper]) -> Iterator[Keeper | None]:
+    """The keeper of a run, on the process that leads, for as long as no other run may write into its folder."""
+    with ExitStack() as stack:
+        keeper = None
+        if engine.leads:
+            with engine.together.guard():
+                stack.enter_context(folder.held())
+                keeper = make()
+        yield keeper
 
 
 def identity(problem: Problem, options: dict[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.checkpoint import Folder, refuse_others
 from errorfeedback.records.files import read
-from errorfeedback.runtime.keeper import Keeper, identity
+from errorfeedback.runtime.keeper import Keeper, identity, keeping
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
 
@@ -34,5 +34,6 @@ def resume(
     who = identity(problem, run["options"])
     refuse_others(who, run["identity"], place.run)
     engine = Local() if engine is None else engine
-    keeper = Keeper(replace(run["checkpoint"], folder=folder), who, place.newest(who)) if engine.leads else None
-    return carry_out(problem, **run["options"], engine=engine, watch=watch, keeper=keeper)
+    checkpoint = replace(run["checkpoint"], folder=folder)
+    with keeping(place, engine, lambda: Keeper(checkpoint, who, place.newest(who))) as keeper:
+        return carry_out(problem, **run["options"], engine=engine, watch=watch, keeper=keeper)

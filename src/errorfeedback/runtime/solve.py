@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from errorfeedback.core import Model
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.history import History
 from errorfeedback.runtime.certificate import Certificate, certify
-from errorfeedback.runtime.keeper import Keeper, attempt, identity
+from errorfeedback.runtime.keeper import Keeper, identity, keeping
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.server import Server
 from errorfeedback.runtime.stopping import Stop
@@ -95,14 +96,17 @@ def solve(
         "stop": tuple(stop),
     }
     engine = Local() if engine is None else engine
-    keeper = None if checkpoint is None or not engine.leads else _begin(problem, options, checkpoint)
-    return carry_out(problem, **options, engine=engine, watch=watch, keeper=keeper)
+    if checkpoint is None:
+        return carry_out(problem, **options, engine=engine, watch=watch, keeper=None)
+    with keeping(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint)) as keeper:
+        return carry_out(problem, **options, engine=engine, watch=watch, keeper=keeper)
 
 
-def _begin(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> Keeper:
+def _begun(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> Keeper:
+    """The keeper of a new run, which is described on the disk."""
     keeper = Keeper(checkpoint, identity(problem, options))
     run = {"identity": keeper.identity, "options": options, "checkpoint": replace(checkpoint, folder=str(checkpoint.folder))}
-    attempt(lambda: keeper.folder.begin(problem, run))
+    keeper.folder.begin(problem, run)
     return keeper
 
 
