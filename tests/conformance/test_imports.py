@@ -28,7 +28,7 @@ LAYERS = [
     {"problems"},
     {"sparsity"},
     {"keyed", "machine"},
-    {"core", "registry"},
+    {"core", "registry", "extras"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}
 
@@ -45,8 +45,8 @@ def imported(tree):
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
-            yield from (a.value for a in node.args if isinstance(a, ast.Constant))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("import_module", "import_extra"):
+            yield from (a.value for a in node.args[:1] if isinstance(a, ast.Constant))
 
 
 def modules():

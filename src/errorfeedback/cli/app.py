@@ -8,17 +8,33 @@ from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from errorfeedback import __version__
-from errorfeedback.cli import verbs
+from errorfeedback.cli import interrupted, verbs
+from errorfeedback.extras import MissingExtraError
+
+
+class Verbs(TyperGroup):
+    """Every verb ends in the same way: what is wrong with the input, the disk or the installation is a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            interrupted()
+        except BrokenPipeError:  # whoever read the output has had enough
+            raise
+        except (ValueError, OSError, MissingExtraError) as error:
+            raise typer.BadParameter(str(error)) from error
 
 
 def app() -> typer.Typer:
     """All verbs, found by discovery."""
-    made = typer.Typer(name="errorfeedback", no_args_is_help=True, pretty_exceptions_enable=False)
+    made = typer.Typer(name="errorfeedback", cls=Verbs, no_args_is_help=True, pretty_exceptions_enable=False)
     made.callback()(_group)
     for info in sorted(iter_modules(verbs.__path__), key=lambda info: info.name):
         if not info.name.startswith("_"):
@@ -38,8 +54,3 @@ def _group(
     ] = False,
 ) -> None:
     """Error feedback for sparse models across many clients."""
-
-
-def main() -> None:
-    """The entry point."""
-    app()()

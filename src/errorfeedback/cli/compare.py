@@ -91,7 +91,7 @@ def compare(
     figure = traces.figure("loss", "f", Axis("loss", log=True))
     command = shlex.join(["errorfeedback", *sys.argv[1:]])
     drawn = save(figure, out)
-    page = comparison_page(f"Methods on {found.name}", targets, figure, command).write(out / "report.html")
+    pages = comparison_page(f"Methods on {found.name}", targets, figure, command).write_where_possible(out / "report.html")
     stored = {label: {name: column.tolist() for name, column in h.items()} for label, h in runs.items()}
     for label, seconds in wire.items():
         stored[label]["network_seconds"] = seconds.tolist()
@@ -100,7 +100,7 @@ def compare(
     for row in targets.rows:
         table.add_row(*map(str, row))
     console.print(table)
-    for path in [page, *drawn]:
+    for path in [*pages, *drawn]:
         console.print(f"Written: {path}", soft_wrap=True, highlight=False)
 
 

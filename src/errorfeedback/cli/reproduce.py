@@ -20,7 +20,7 @@ from errorfeedback.cli._progress import display
 from errorfeedback.cli._verdicts import verdicts
 from errorfeedback.experiments.base import Options
 from errorfeedback.experiments.catalogue import catalogue, chosen
-from errorfeedback.experiments.page import write_page
+from errorfeedback.experiments.page import PAGE, page
 from errorfeedback.experiments.recipes import mnist_file
 from errorfeedback.experiments.results import collect, reload, summary, write
 from errorfeedback.experiments.runner import cores, run_jobs, without_data
@@ -67,13 +67,19 @@ def reproduce(
     results = [collect(experiment, options, store, command, reasons) for experiment in experiments]
     for result in results:
         write(result, store)
-    page = write_page(reload(out), out)
+    pages = page(reload(out)).write_where_possible(out / PAGE)
     complete = all(result.complete for result in results)
     if as_json:
-        found = {"page": str(page), "complete": complete, "experiments": [summary(result, store) for result in results]}
+        found = {
+            "page": str(pages[0]) if pages else None,
+            "complete": complete,
+            "experiments": [summary(result, store) for result in results],
+        }
         print(json.dumps(found, indent=1, ensure_ascii=False))
     verdicts(results, console)
-    console.print(f"\n{time.perf_counter() - begin:.1f} s. The page: [bold]{page}[/bold]", soft_wrap=True)
+    console.print(
+        f"\n{time.perf_counter() - begin:.1f} s.", *(f"The page: [bold]{path}[/bold]" for path in pages), soft_wrap=True
+    )
     raise typer.Exit(0 if complete else 1)
 
 

@@ -181,7 +181,7 @@ def _write(out: Path, model: LinearEF21, data: Data, rows: int, target: str | No
     written[-1].write_text(json.dumps({name: column.tolist() for name, column in model.history_.items()}), encoding="utf-8")
     traces = Traces({label: model.history_}, n, str(links or ""), wire)
     page = training_page(f"Trained on {data.name}", facts, traces, _heaviest(model, data), command)
-    written.append(page.write(out / "report.html"))
+    written += page.write_where_possible(out / "report.html")
     console = Console()
     for name, value in facts:
         console.print(f"{name}: {value}", soft_wrap=True, highlight=False, markup=False)

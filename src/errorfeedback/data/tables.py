@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.data.libsvm import KNOWN, load
+from errorfeedback.extras import import_extra
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,7 @@ def _npz(path: Path, target: str | None, encoding: Encoding | None) -> Data:
 
 
 def _arrow(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ValueError("reading CSV, TSV and Parquet needs pyarrow: pip install errorfeedback[tables]") from error
+    return import_extra(module, "reading CSV, TSV and Parquet")
 
 
 def _separated(delimiter: str) -> Callable[[Path], Any]:

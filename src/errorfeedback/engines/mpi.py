@@ -26,6 +26,7 @@ from errorfeedback.engines.post import Inbox, Outbox, broadcast, end_job, is_sma
 from errorfeedback.engines.ranks import Ranks
 from errorfeedback.engines.watcher import Watcher
 from errorfeedback.engines.wire import decode, decode_losses, encode, encode_losses
+from errorfeedback.extras import import_extra
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.files import content, value_of
@@ -46,11 +47,7 @@ class MPI:
 
     @cached_property
     def world(self) -> Any:
-        try:
-            from mpi4py.MPI import COMM_WORLD  # noqa: PLC0415  (optional; importing it starts MPI)
-        except ImportError as error:
-            raise ImportError(f"ef.MPI needs mpi4py and an MPI ({error}): pip install 'errorfeedback[mpi]'") from error
-        return COMM_WORLD
+        return import_extra("mpi4py.MPI", "ef.MPI").COMM_WORLD  # importing it starts MPI
 
     @property
     def together(self) -> Ranks:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from errorfeedback.experiments.results import Result
 from errorfeedback.report.page import TONES, Badge, Block, Cell, Code, Details, Drawing, Page, Section, Table, Text
 
+PAGE = "report.html"
 TITLE = "Error Feedback Shines when Features are Rare: reproduced"
 LEAD = (
     "Every figure and table of the paper (Richtárik, Gasanov, Burlachenko 2023), computed again. Each claim is checked on "
@@ -17,10 +17,10 @@ LEAD = (
 )
 
 
-def write_page(results: Sequence[Result], folder: Path) -> Path:
-    """DIR/report.html."""
+def page(results: Sequence[Result]) -> Page:
+    """All results."""
     sections = [_overview(results), *(_section(result) for result in results), _rerun(results)]
-    return Page(TITLE, LEAD, sections, _footer(results)).write(folder / "report.html")
+    return Page(TITLE, LEAD, sections, _footer(results))
 
 
 def _overview(results: Sequence[Result]) -> Section:

@@ -9,26 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, singledispatch
+from functools import singledispatch
 from html import escape
-from importlib import import_module
 from math import log10
 from typing import Any
 
 import numpy as np
 
 from errorfeedback.core import Floats
+from errorfeedback.extras import import_extra
 from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, drawable
 
-HINT = "pages need plotly: pip install 'errorfeedback[report]'"
 
-
-@cache
 def _plotly(module: str) -> Any:
-    try:
-        return import_module(f"plotly.{module}")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(HINT) from error
+    return import_extra(f"plotly.{module}", "a page")
 
 
 def library() -> str:

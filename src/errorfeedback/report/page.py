@@ -23,6 +23,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from errorfeedback.extras import installed
 from errorfeedback.report.drawing import Drawing, library
 
 TONES = {True: "good", False: "bad", None: "open"}
@@ -164,6 +165,10 @@ class Page:
             f"<main>{body}</main><footer>{escape(self.footer)}</footer>"
             f"<script>{library()}</script><script>{_asset('page.js')}</script></body></html>"
         )
+
+    def write_where_possible(self, path: Path) -> list[Path]:
+        """Save the page; without plotly nothing is written (a verb says so before it works)."""
+        return [self.write(path)] if installed("plotly") else []
 
     def write(self, path: Path) -> Path:
         """Save the page."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
 from errorfeedback.cli.verbs._words import NETWORK
 
 
@@ -27,6 +28,7 @@ def compare(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal and of random compressors.")] = 0,
 ) -> None:
     """Loss against bytes of all methods on the objective of `train`, and what each needs for every target."""
+    begin(folders=[out], pages=True)
     from errorfeedback.cli.compare import compare as work
 
     work(

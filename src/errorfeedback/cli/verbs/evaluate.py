@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
+
 
 def evaluate(
     run: Annotated[
@@ -17,6 +19,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print for programs.")] = False,
 ) -> None:
     """How good a trained model is on data with known targets."""
+    begin()
     from errorfeedback.cli.evaluate import evaluate as work
 
     work(run, data, target=target, as_json=as_json)

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
+from errorfeedback.extras import require
+
 
 def inspect(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A LIBSVM file, or the name of a known data set (a9a, ...).")],
@@ -25,6 +28,9 @@ def inspect(
     draw: Annotated[Path | None, typer.Option(help="Write the figures (PNG and SVG) into that folder.")] = None,
 ) -> None:
     """How rare are the features, and what does every theorem promise? Sorted by bits, with the winner and its reason."""
+    begin(folders=[draw], files=[report])
+    if report is not None:
+        require("plotly", f"--report {report}")
     from errorfeedback.cli.inspect import inspect as work
 
     work(

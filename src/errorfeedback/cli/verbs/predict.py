@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
+
 
 def predict(
     run: Annotated[
@@ -17,6 +19,7 @@ def predict(
     target: Annotated[str | None, typer.Option(help="The target column, where the data has one: it is left out.")] = None,
 ) -> None:
     """Predict every row: its class with all probabilities, or its value, as CSV."""
+    begin(files=[out])
     from errorfeedback.cli.predict import predict as work
 
     work(run, data, out=out, target=target)

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
+
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which ones; none: all of them.")] = None,
@@ -32,6 +34,8 @@ def reproduce(
 
     Exit code 0: all done; 1: something is missing or failed; 130: interrupted (run again to continue).
     """
+    if not show:
+        begin(folders=[out], pages=True)
     from errorfeedback.cli.reproduce import reproduce as work
 
     work(

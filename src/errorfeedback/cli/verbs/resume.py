@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
+
 
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where ef.Checkpoint(FOLDER) wrote the run.")],
@@ -14,6 +16,7 @@ def resume(
     mpi: Annotated[bool, typer.Option("--mpi", help="Run on the ranks of mpiexec: the same bits.")] = False,
 ) -> None:
     """Finish a run from its last checkpoint, bit for bit as if it had never stopped; adds x.npy and history.csv."""
+    begin(folders=[folder], shared=mpi, share_by="--mpi")
     from errorfeedback.cli.resume import resume as work
 
     work(folder, threads=threads, mpi=mpi)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from errorfeedback.cli.verbs._begin import begin
 from errorfeedback.cli.verbs._words import NETWORK
 
 
@@ -40,6 +41,7 @@ def train(
     In a folder of parts every file is a client, unless --client-column names the clients in it. Each rank of --engine mpi
     reads its own files only; a single file is read by rank 0, which hands the others their clients' rows.
     """
+    begin(folders=[out, checkpoint], pages=True, shared=engine == "mpi", share_by="--engine mpi")
     from errorfeedback.cli.train import train as work
 
     work(
