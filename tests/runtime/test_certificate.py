@@ -32,7 +32,40 @@ def test_every_proved_rule_is_certified(problem: Problem, rule: Proved, start: s
     result = ef.solve(problem, ef.EF21(ef.TopK(1), start), rule, rounds=200, every=every)
     assert result.certificate.verdict == "held", result.certificate
     assert result.certificate.complete == (every == 1)
-    assert result.certificate.mean_grad_norm2 <= result.certificate.bound
+
+
+@pytest.mark.parametrize("every", [1, 7, 50])
+def test_the_mean_is_over_the_rounds_that_it_says(problem: Problem, every: int) -> None:
+    """Neither the certificate nor `verify` divides the recorded gradients by rounds that were not recorded."""
+    result = ef.solve(problem, METHOD, ef.RareFeatures(), rounds=205, every=every)
+    recorded = result.history["grad_norm2"][:-1]
+    for certificate in (result.certificate, ef.verify(result)):
+        assert certificate.holds
+        assert certificate.mean_grad_norm2 == pytest.approx(recorded.mean(), rel=1e-12)
+        assert (certificate.recorded, certificate.length) == (len(recorded), 205)
+        assert certificate.complete == (every == 1)
+        assert ("over every round" in str(certificate)) == (every == 1)
+        assert (f"between the {len(recorded)} recorded rounds of 205" in str(certificate)) == (every != 1)
+
+
+def test_the_bound_is_checked_on_the_mean_over_all_rounds() -> None:
+    """A lower bound on f that is false makes Psi small: its descent is the same, and the bound alone is broken."""
+    problem = ef.synthetic(n=3, d=4, m=4, c=3, noise=0.1)
+    method = ef.EF21(ef.TopK(1), "gradient")  # G^0 = 0: Psi^0 = f(x^0) - f*
+    h = ef.solve(problem, method, ef.RareFeatures(), rounds=30).history
+    needed = h["gamma"][0] / 2 * h["grad_norm2"][:-1].sum()
+    for share, verdict in ((1.01, "held"), (0.99, "violated at round 30")):
+        false = h["f"][0] - share * needed
+        assert ef.solve(problem, method, ef.RareFeatures(), rounds=30, f_star=false).certificate.verdict == verdict
+
+
+@pytest.mark.parametrize(("excess", "held"), [(0.0, True), (1e-10, True), (3e-9, False), (1e-6, False)])
+def test_a_step_that_is_a_few_billionths_too_long_is_violated(excess: float, held: bool) -> None:
+    """f = x^2 at gamma = (1 + excess)/L: Psi falls by (gamma/2)||grad f||^2 less excess Psi, and the slack is 1e-9 Psi."""
+    one = ef.least_squares(np.ones((1, 1)), np.zeros(1), clients=1)
+    gamma = (1 + excess) / 2
+    result = ef.solve(one, ef.EF21(ef.TopK(1), "gradient"), ef.Constant(gamma), rounds=1, x0=np.ones(1))
+    assert ef.verify(result).holds == held
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,14 @@
 """Certificates: did the theorem behind the step size hold along the run?
 
 A proved rule comes with Psi and the round `first` from which on Psi^{t+1} <= Psi^t - (gamma/2)||grad f(x^t)||^2
-(Theorem 1, or the
-rule's own theorem; see `stepsizes.proved`). Added up from a recorded round s >= first,
+(Theorem 1, or the rule's own theorem; see `stepsizes.proved`). Added up from a recorded round s >= first,
     (1/(T - s)) sum_{s <= t < T} ||grad f(x^t)||^2 <= 2 Psi^s / (gamma (T - s)),
 which for s = 0 and Theorem 1's Psi is the theorem's bound.
 
-Both are checked on the *recorded* rounds, which costs nothing beyond the metrics of the history. Recording every round
-(`every=1`, the
-default) checks every round. With every > 1 the checks are over the steps between recorded rounds, which the theorem
-implies too:
-Psi does not rise in between. A theorem that holds in expectation only (random compressors) cannot be checked on one run.
+Where every round was recorded (`every=1`, the default), both are checked as they stand. Otherwise the gradients in between
+are not known, nor is their mean, and what is checked is weaker: from a recorded round t to the next one, t + k, Psi must
+have fallen by (gamma/2)||grad f(x^t)||^2, one of the k terms that the theorem takes off. A theorem that holds in
+expectation only (random compressors) cannot be checked on one run.
 """
 
 from __future__ import annotations
@@ -47,7 +45,12 @@ class Certificate:
     bound: float = float("nan")
     """The right-hand side of the theorem."""
     mean_grad_norm2: float = float("nan")
-    """The left-hand side, over the recorded rounds."""
+    """The mean over the recorded rounds s <= t < T: the left-hand side of the theorem where `complete`, else a sample of
+    it, which the bound says nothing about."""
+    recorded: int = 0
+    """How many rounds that mean is over."""
+    length: int = 0
+    """How many rounds T - s the bound is over."""
     violated_at: int | None = None
     """The first recorded round whose step broke the descent of Psi, or the last round where only the bound is broken."""
 
@@ -70,16 +73,16 @@ class Certificate:
     def __str__(self) -> str:
         if not self.applicable:
             return f"not applicable: {self.reason}"
-        scope = "every round" if self.complete else "the recorded rounds"
+        mean = f"mean ||grad f||^2 = {self.mean_grad_norm2:.6g}"
+        if self.complete:
+            return f"{self.rule} {self.verdict} over every round: {mean}, bound {self.bound:.6g}"
         return (
-            f"{self.rule} {self.verdict} over {scope}: "
-            f"mean ||grad f||^2 = {self.mean_grad_norm2:.6g}, bound {self.bound:.6g}"
+            f"{self.rule} {self.verdict} between the {self.recorded} recorded rounds of {self.length}, whose gradients alone "
+            f"are known (every=1 checks all): {mean} over these; the bound {self.bound:.6g} is on the mean over all"
         )
 
 
-def certify(
-    history: History, method: Method, rule: str, proof: Proof | None, every: int, dtype: np.dtype[Any]
-) -> Certificate:
+def certify(history: History, method: Method, rule: str, proof: Proof | None, dtype: np.dtype[Any]) -> Certificate:
     """Check a rule's theorem on the history that it made."""
     reason = _silent(history, method, rule, proof)
     if proof is None or reason:
@@ -88,7 +91,7 @@ def certify(
     psi, grad2, rounds = (history[name][start:] for name in ("lyapunov", "grad_norm2", "round"))
     if len(rounds) < 2:
         return Certificate(rule, f"fewer than two rounds were recorded from round {proof.first} on")
-    return _checked(proof.rule, proof.gamma, psi, grad2, rounds, every == 1, dtype)
+    return _checked(proof.rule, proof.gamma, psi, grad2, rounds, dtype)
 
 
 def _silent(history: History, method: Method, rule: str, proof: Proof | None) -> str:
@@ -104,20 +107,17 @@ def _silent(history: History, method: Method, rule: str, proof: Proof | None) ->
     return ""
 
 
-def _checked(
-    rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats, complete: bool, dtype: np.dtype[Any]
-) -> Certificate:
+def _checked(rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats, dtype: np.dtype[Any]) -> Certificate:
     slack = max(SLACK, UNITS * float(np.finfo(dtype).eps))
     rises = np.flatnonzero(~(psi[1:] <= psi[:-1] - gamma / 2 * grad2[:-1] + slack * abs(psi[0])))
-    length = int(rounds[-1] - rounds[0])
+    recorded, length = len(rounds) - 1, int(rounds[-1] - rounds[0])
     bound = 2 * float(psi[0]) / (gamma * length)
-    mean = float(grad2[:-1].sum() / length)
     violated = None
     if len(rises):
         violated = int(rounds[rises[0]])
-    elif not mean <= bound * (1 + slack):
+    elif not grad2[:-1].sum() / length <= bound * (1 + slack):  # some of the terms, where not every round was recorded
         violated = int(rounds[-1])
-    return Certificate(rule, "", complete, bound, mean, violated)
+    return Certificate(rule, "", recorded == length, bound, float(grad2[:-1].mean()), recorded, length, violated)
 
 
 def verify(result: Result) -> Certificate:
@@ -133,4 +133,4 @@ def verify(result: Result) -> Certificate:
         )
     gamma = float(h["gamma"][0])
     psi = np.array([result.theory.lyapunov(f, G, gamma, result.f_star) for f, G in zip(h["f"], h["G"], strict=True)])
-    return _checked("Theorem 1", gamma, psi, h["grad_norm2"], h["round"], result.every == 1, result.theory.problem.dtype)
+    return _checked("Theorem 1", gamma, psi, h["grad_norm2"], h["round"], result.theory.problem.dtype)

@@ -145,7 +145,7 @@ def carry_out(
         session.close()
     history = History(rows, stepsize.notes(theory, method))
     proof = None if prox is not None else server.proof  # the theorems are about f alone
-    certificate = certify(history, method, type(stepsize).__name__, proof, every, problem.dtype)
+    certificate = certify(history, method, type(stepsize).__name__, proof, problem.dtype)
     end = problem.extend(x, x0)
     return Result(end, history, theory, method, stepsize, t, every, stopped, returned, server.f_star, certificate)
 
