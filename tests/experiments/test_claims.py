@@ -10,7 +10,7 @@ from errorfeedback.experiments import classification, figure_1, figure_4, figure
 from errorfeedback.experiments.compare import ahead, common_level
 from errorfeedback.experiments.jobs import Record
 from errorfeedback.experiments.regression import GD, PUBLISHED, SHARES, STANDARD, THEOREM
-from errorfeedback.report.page import Verdict
+from errorfeedback.report.page import Badge, Verdict
 
 
 def holds(claims: list[Verdict]) -> list[bool | None]:
@@ -148,6 +148,16 @@ def test_condition_ii_and_the_claims_about_it():
     assert table_1.paper_instances_satisfy_ii(nowhere).holds is False
     assert table_1.new_is_better_under_ii(everywhere).holds is True
     assert table_1.new_is_better_under_ii(nowhere).holds is None
+
+
+def test_the_page_says_that_condition_ii_can_only_be_an_equality_and_what_theorem_1_promises():
+    inside = constants(L_plus=10.0)
+    table = table_1.complexity_table({"c = 1": inside})
+    rows = {str(row[0]): row for row in table.rows}
+    assert rows["condition (ii)"][2].text == "holds, as an equality"
+    assert rows["1/γ of Theorem 1"][2:] == [1 + 0.1 * 10 * 19, Badge("at none of these", "bad")]  # DGD: 10
+    assert rows[table_1.NEW][3] == Badge("at none of these", "bad")
+    assert "can only be an equality" in table_1.ONLY_EQUALITY
 
 
 def test_the_old_theory_is_not_better_unless_its_constants_are_impossible():

@@ -71,8 +71,9 @@ def test_negative_control_the_best_K_is_1_when_L_is_too_large(L_tilde, excess, d
     assert best(old_complexity(threshold / excess, L_tilde, np.arange(1, d + 1), d)) == d
 
 
-def test_negative_control_the_new_rule_prefers_K_equal_to_1_when_features_are_rare():
+def test_negative_control_with_the_new_rule_the_best_K_is_r_and_neither_d_nor_1():
     # The same minimisation with Theorem 1's step: every client owns its own 10 of 200 features, so K/d is not its alpha.
+    # At K = r nothing is compressed (r numbers per round, 1/L); Top1 needs L (1 + xi) = L/theta, almost twice r L.
     n, r = 20, 10
     rng = np.random.default_rng(0)
     blocks = []
@@ -82,9 +83,14 @@ def test_negative_control_the_new_rule_prefers_K_equal_to_1_when_features_are_ra
         blocks.append(block)
     problem = Dense(blocks, [np.ones(3)] * n).problem()
     theory = ef.analyse(problem, ef.TopK(1))
+    new = complexity_of_the_library(problem, ef.RareFeatures())
     assert best(complexity_of_the_library(problem, ef.EF21Standard())) == problem.d
-    assert best(complexity_of_the_library(problem, ef.RareFeatures())) < problem.d
-    assert 1 / ef.RareFeatures().gamma(theory) < problem.d * theory.L / 5, "the new theory: EF21 with Top1 beats DGD"
+    assert best(new) == r
+    assert np.isclose(new[r - 1], r * theory.L, rtol=1e-9)
+    assert np.isclose(new[0], theory.L / (1 - np.sqrt(1 - 1 / r)), rtol=1e-9)
+    assert 1.9 * new[r - 1] < new[0] < problem.d * theory.L / 5, (
+        "above a DGD that sends r numbers, far below one that sends d"
+    )
 
 
 def test_the_instances_have_the_sparsity_they_claim():
