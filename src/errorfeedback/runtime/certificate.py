@@ -77,8 +77,8 @@ class Certificate:
         if self.complete:
             return f"{self.rule} {self.verdict} over every round: {mean}, bound {self.bound:.6g}"
         return (
-            f"{self.rule} {self.verdict} between the {self.recorded} recorded rounds of {self.length}, whose gradients alone "
-            f"are known (every=1 checks all): {mean} over these; the bound {self.bound:.6g} is on the mean over all"
+            f"{self.rule} {self.verdict} between the {self.recorded} recorded rounds of {self.length}, whose gradients "
+            f"alone are known (every=1 checks all): {mean} over these; the bound {self.bound:.6g} is on the mean over all"
         )
 
 
