@@ -76,8 +76,8 @@ class Table1(Experiment):
         ]
         if not facts:
             return Findings(figures, claims)
-        tables, shown = [constants_table(list(facts.items()))], [complexity_table(facts)]
-        return Findings(figures, claims, tables, shown, [ONLY_EQUALITY])
+        constants, complexity = constants_table(list(facts.items())), complexity_table(facts)
+        return Findings(figures, claims, [constants], [complexity], [ONLY_EQUALITY])
 
 
 def _instances(options: Options) -> dict[str, Constants]:
