@@ -49,7 +49,7 @@ def test_json_report_and_figures(data: Path, tmp_path: Path) -> None:
 
 def test_options_change_the_problem(data: Path) -> None:
     _, with_ones = run(str(data), "--clients", "10", "--json")
-    _, without = run(str(data), "--clients", "10", "--json", "--no-intercept", "--loss", "squared", "--seed", "3")
+    _, without = run(str(data), "--clients", "10", "--json", "--intercept", "none", "--regression", "--seed", "3")
     assert json.loads(with_ones)["census"]["d"] == json.loads(without)["census"]["d"] + 1
     assert "squared loss" in json.loads(without)["census"]["title"]
     assert json.loads(with_ones)["census"]["commonest"][0]["name"] == "intercept"
@@ -59,7 +59,7 @@ def test_options_change_the_problem(data: Path) -> None:
     ("words", "message"),
     [
         (["--network", "up=fast"], "up = 'fast'"),
-        (["--loss", "hinge"], "loss = 'hinge'"),
+        (["--intercept", "often"], "intercept = 'often'"),
         (["--epsilon", "2"], "epsilon = 2.0"),
         (["--clients", "1000"], "1000 clients but 120 rows"),
     ],

@@ -7,21 +7,20 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from errorfeedback import stepsizes
-from errorfeedback.cli._data import budget_of, clear_errors, groups_of
+from errorfeedback.cli._data import budget_of, clear_errors
+from errorfeedback.cli._inputs import objective_of, rows_of
+from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.compressors.base import Compressor
 from errorfeedback.compressors.rand_k import RandK
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Floats
-from errorfeedback.data.tables import Data, read
-from errorfeedback.estimators.training import even, one_against_rest, penalty, traffic
+from errorfeedback.estimators.training import traffic
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef14 import EF14
@@ -31,8 +30,6 @@ from errorfeedback.planner.verdict import human_seconds
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.figure import Axis
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.problems.scaling import scaled
 from errorfeedback.records.history import History
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.registry import members
@@ -50,38 +47,21 @@ TARGETS = (0.5, 0.1, 0.01, 0.001)
 """Shares of the way from the start to the best loss that anybody found."""
 
 
-def compare(
-    data: str,
-    *,
-    out: Path,
-    clients: int,
-    groups: Path | None,
-    client_column: str | None,
-    target: str | None,
-    k: int,
-    l1: float,
-    l2: float,
-    scale: bool,
-    budget: str,
-    rounds: int,
-    network: list[str] | None,
-    seed: int,
-) -> None:
+def compare(inputs: Inputs, *, out: Path, k: int, budget: str, rounds: int, network: list[str] | None) -> None:
     """Loss against bytes of all methods on the objective of `train`, and what each needs for every target."""
     console = Console()
     with clear_errors():
         links = Links.parse(network) if network else None
         allowed = budget_of(budget)
-        found = read(data, target=target, client_column=client_column)
-        names = groups_of(groups, found)
-        dealt = even(found.A.shape[0], clients, seed) if names is None else names
-        problem, prox = objective(found, dealt, l1, l2, scale)
-        each = None if links is None else links.of(np.unique(dealt).tolist())
+        found = rows_of(inputs)
+        objective, _ = objective_of(inputs, found)
+        problem = objective.problem
+        each = None if links is None else links.of(objective.clients.tolist())
         runs: dict[str, History] = {}
         wire: dict[str, Floats] = {}
         for label, method, rule in contestants(problem, k):
             stop = [] if allowed is None else [Budget(bytes=allowed)]
-            run = solve(problem, method, rule, rounds=rounds, seed=seed, stop=stop, prox=prox)
+            run = solve(problem, method, rule, rounds=rounds, seed=inputs.seed, stop=stop, prox=objective.prox)
             runs[label] = run.history
             if each is not None:
                 wire[label] = elapsed(run.history, *traffic(run.theory), each)
@@ -102,20 +82,6 @@ def compare(
     console.print(table)
     for path in [*pages, *drawn]:
         console.print(f"Written: {path}", soft_wrap=True, highlight=False)
-
-
-def objective(data: Data, clients: NDArray[Any], l1: float, l2: float, scale: bool) -> tuple[Problem, ElasticNet | None]:
-    """What `train` minimises: logistic loss with intercept, one against the rest where there are more than two classes."""
-    if data.y is None:
-        raise ValueError(f"{data.name} has no target; comparing needs one")
-    classes, code = np.unique(data.y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"y has one class only ({classes[0]}); a classifier needs at least two")
-    weights = np.ones(len(code))
-    problem, free = one_against_rest(data.A, code, len(classes), clients, intercept=True, weights=weights)
-    inner = scaled(problem) if scale else None
-    share = 1.0 / len(free)  # f is the mean over the models, so that each one has its own penalty
-    return (problem if inner is None else inner), penalty(problem, inner, free, l1=l1 * share, l2=l2 * share)
 
 
 def contestants(problem: Problem, k: int) -> Iterator[tuple[str, Method, StepSize]]:

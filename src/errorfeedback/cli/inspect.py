@@ -5,36 +5,29 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from errorfeedback.data.libsvm import load
+from errorfeedback.cli._data import clear_errors
+from errorfeedback.cli._inputs import objective_of, rows_of
+from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as look
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection import costs, rarity
-from errorfeedback.problems.glm import GLM, least_squares, logistic
-from errorfeedback.problems.partition import Shuffled
 from errorfeedback.records.network import Network
 from errorfeedback.report.inspection import page
 
-LOSSES: dict[str, Callable[..., GLM]] = {"logistic": logistic, "squared": least_squares}
 BAR = 40
 """The longest bar of a histogram, in characters."""
 
 
 def inspect(
-    data: str,
+    inputs: Inputs,
     *,
-    clients: int,
-    seed: int,
-    intercept: bool,
-    loss: str,
     k: list[int] | None,
     epsilon: float,
     network: str,
@@ -44,16 +37,11 @@ def inspect(
     draw: Path | None,
 ) -> None:
     """How rare are the features, and what does every theorem promise? Sorted by bits, with the winner and its reason."""
-    try:
+    with clear_errors():
         link = Network.parse(network) if network else None
-        if loss not in LOSSES:
-            raise ValueError(f"loss = {loss!r}; it must be one of {', '.join(LOSSES)}")
-        found = load(data)
-        problem = LOSSES[loss](found.A, found.y, Shuffled(clients, seed), intercept=intercept)
-        names = [*(f"index {j + 1}" for j in range(found.A.shape[1])), *(["intercept"] if intercept else [])]
-        seen = look(problem, epsilon=epsilon, k=k or None, network=link, names=names)
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
+        found = rows_of(inputs)
+        objective, names = objective_of(inputs, found)
+        seen = look(objective.problem, epsilon=epsilon, k=k or None, network=link, names=names)
     if report is not None:
         page(seen, found.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
     drawn = [path for figure in (rarity(seen), costs(seen)) for path in save(figure, draw)] if draw is not None else []

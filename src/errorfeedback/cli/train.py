@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of, groups_of
-from errorfeedback.data.parts import hand_out, read_folder
+from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of
+from errorfeedback.cli._inputs import estimator_of, rows_of
+from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.data.tables import Data, read
 from errorfeedback.estimators.base import LinearEF21
-from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
-from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.planner.verdict import human_seconds
 from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.training import Traces, training_page
-from errorfeedback.runtime.local import Engine
 
 HEAVIEST = 30
 """Weights in the report."""
@@ -35,25 +32,15 @@ SECONDS = 60.0
 
 
 def train(
-    data: str,
+    inputs: Inputs,
     *,
     out: Path,
-    clients: int,
-    groups: Path | None,
-    client_column: str | None,
-    target: str | None,
     valid: str | None,
     k: int,
-    l1: float,
-    l2: float,
-    regression: bool,
-    intercept: str,
-    scale: bool,
     budget: str,
     rounds: int,
     network: list[str] | None,
     tolerance: float,
-    seed: int,
     quiet: bool,
     engine: str,
     checkpoint: Path | None,
@@ -62,26 +49,14 @@ def train(
     with clear_errors():
         on = engine_of(engine)
         links = Links.parse(network) if network else None
-        model: EF21Classifier | EF21Regressor = (EF21Regressor if regression else EF21Classifier)(
-            n_clients=clients,
-            k=k,
-            l1=l1,
-            l2=l2,
-            fit_intercept=intercept != "none",
-            intercept="topk" if intercept == "none" else intercept,
-            scale=scale,
-            max_iter=rounds,
-            tol=tolerance,
-            budget=budget_of(budget),
-            random_state=seed,
-        )
+        model = estimator_of(inputs, k=k, rounds=rounds, tolerance=tolerance, budget=budget_of(budget))
         with on.together.guard():
             if checkpoint is not None and on.leads:
                 with Folder(checkpoint).held():
                     pass  # before anything is read
-            found = _part(data, on, model, groups, target, client_column)
+            found = rows_of(inputs, on.together)
             assert found.y is not None, "data without a target is refused"
-            held = None if valid is None else read(valid, target=target, encoding=found.encoding)
+            held = None if valid is None else read(valid, target=inputs.target, encoding=found.encoding)
             told = on.together.all((found.A.shape[0], np.unique(np.asarray(found.clients))))
             rows, names = sum(each for each, _ in told), np.concatenate([each for _, each in told])
             if links is not None:
@@ -104,26 +79,7 @@ def train(
                 if live is not None:
                     live.stop()
     if on.leads:
-        _write(out, model, found, rows, target, links)
-
-
-def _part(
-    data: str, on: Engine, model: LinearEF21, groups: Path | None, target: str | None, client_column: str | None
-) -> Data:
-    """The rows of this process, with the client of each."""
-
-    def whole() -> Data:
-        found = read(data, target=target, client_column=client_column)
-        if found.y is None:
-            raise ValueError(f"{data} has no target; training needs one")
-        names = groups_of(groups, found)
-        return replace(found, clients=model.dealt(found.A.shape[0]) if names is None else names)
-
-    if not Path(data).is_dir():
-        return hand_out(whole, on.together)
-    if groups is not None:
-        raise ValueError(f"--groups names the clients of one file's rows, and {data} is a folder; use --client-column")
-    return read_folder(data, on.together, target=target, client_column=client_column)
+        _write(out, model, found, rows, inputs.target, links)
 
 
 def _held(held: Data | None) -> tuple[Any, Any] | None:

@@ -14,9 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from errorfeedback.core import Floats, Model
-from errorfeedback.estimators.training import Recipe, Trained, even, train
+from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
+from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, Whole, check
+from errorfeedback.estimators.training import INTERCEPTS, Recipe, Trained, train
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.together import ALONE
+from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.stopping import Budget, RelativeDecrease
@@ -24,6 +26,21 @@ from errorfeedback.runtime.stopping import Budget, RelativeDecrease
 Watch = Callable[[dict[str, float]], None]
 Held = tuple[Any, ArrayLike]
 """Held-out rows and their targets."""
+TRUTH = OneOf((True, False))
+RULES: dict[str, Rule] = {
+    "n_clients": Whole(1),
+    "k": Whole(1),
+    "l1": AtLeast(0),
+    "l2": AtLeast(0),
+    "fit_intercept": TRUTH,
+    "intercept": OneOf(INTERCEPTS),
+    "scale": TRUTH,
+    "max_iter": Whole(0),
+    "tol": AtLeast(0),
+    "budget": AboveOrNone(0),
+    "warm_start": TRUTH,
+}
+"""What the parameters may be."""
 
 
 class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
@@ -76,10 +93,59 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
 
     def decision(self, X: Any) -> Floats:
         """X coef' + intercept: (rows, models)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         coef = np.atleast_2d(self.coef_)
         return np.asarray(X @ coef.T) + np.atleast_1d(self.intercept_)
+
+    def objective(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        together: Together = ALONE,
+    ) -> Objective:
+        """What `fit` minimises for these rows; with several processes, each gives the rows of its own clients."""
+        check(self.get_params(deep=False), RULES)
+        A, target, weights, clients = self._rows(X, y, sample_weight, groups)
+        rows, models = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, together)
+        return penalised(
+            rows,
+            models=models,
+            intercept=self.fit_intercept,
+            l1=self.l1,
+            l2=self.l2,
+            scale=self.scale,
+            together=together,
+        )
+
+    @abstractmethod
+    def _losses(
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
+    ) -> tuple[GLM, int]:
+        """The mean loss over all rows (A has the column of ones), and the number of models in it."""
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        watch: Watch | None = None,
+        valid: Held | None = None,
+        engine: Engine | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
+        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
+        with the lowest. With `engine=ef.MPI()` every rank gives the rows of its own clients. A run that is in the folder of
+        `checkpoint` already is gone on with."""
+        together = ALONE if engine is None else engine.together
+        objective = self.objective(X, y, groups, sample_weight, together=together)
+        return self._train(objective, watch, self._held(valid), engine, checkpoint)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
         """Rows with a weight above 0: X, y, their weights and their clients."""
@@ -110,9 +176,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _train(
         self,
-        problem: GLM,
-        free: list[int],
-        models: int,
+        objective: Objective,
         watch: Watch | None,
         valid: Held | None,
         engine: Engine | None,
@@ -127,51 +191,40 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.validation_: list[tuple[float, float]] = []
 
         def judge(x: Model) -> float:
-            self._assign(x, models)
+            self._assign(x, objective.models)
             self.validation_.append(self._judged(*valid))  # type: ignore[misc]
             return self.validation_[-1][0]
 
-        share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
-        recipe = Recipe(
-            k=self.k,
-            l1=self.l1 * share,
-            l2=self.l2 * share,
-            scale=self.scale,
-            intercept=self.intercept,
-            rounds=self.max_iter,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-        )
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         stops = [RelativeDecrease(self.tol), *([] if self.budget is None else [Budget(bytes=self.budget)])]
-        start = self._start(problem, models)
-        held = None if valid is None else judge
         trained = train(
-            problem,
-            free,
-            recipe,
-            x0=start,
+            objective,
+            Recipe(k=self.k, intercept=self.intercept, rounds=self.max_iter, seed=seed),
+            x0=self._start(objective),
             stop=stops,
-            judge=held,
+            judge=None if valid is None else judge,
             watch=watch,
             engine=engine,
             checkpoint=checkpoint,
         )
-        self._set(trained, models)
-        self.clients_ = np.concatenate((ALONE if engine is None else engine.together).all(problem.names))
+        self._set(trained, objective.models)
+        self.clients_ = objective.clients
         return self
 
     @abstractmethod
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
         """The loss and the score on held-out data."""
 
-    def _start(self, problem: GLM, models: int) -> Model | None:
+    def _start(self, objective: Objective) -> Model | None:
         if not (self.warm_start and "coef_" in vars(self)):
             return None
         known = np.atleast_2d(self.coef_)
         if self.fit_intercept:
             known = np.column_stack([known, np.atleast_1d(self.intercept_)])
-        if known.size != problem.width:
+        width = objective.rows.width
+        if known.size != width:
             raise ValueError(
-                f"warm_start: the last model has {known.size} numbers, the new one {problem.width}; "
+                f"warm_start: the last model has {known.size} numbers, the new one {width}; "
                 "features and classes must be the same, or set warm_start=False"
             )
         return known.ravel()

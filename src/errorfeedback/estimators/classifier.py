@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 
 from errorfeedback.core import Floats
-from errorfeedback.estimators.base import Held, LinearEF21, Watch
-from errorfeedback.estimators.training import one_against_rest
-from errorfeedback.problems.together import ALONE
-from errorfeedback.records.checkpoint import Checkpoint
-from errorfeedback.runtime.local import Engine
+from errorfeedback.estimators.base import Held, LinearEF21
+from errorfeedback.estimators.objective import one_against_rest
+from errorfeedback.problems.glm import GLM
+from errorfeedback.problems.together import Together
+
+MANY = 0.25
+"""A target of which more than this share is distinct has no classes."""
+FEW_ROWS = 20
+"""Of so few rows nothing can be said."""
 
 
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
@@ -28,41 +33,26 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
 
     classes_: NDArray[Any]
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        watch: Watch | None = None,
-        valid: Held | None = None,
-        engine: Engine | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Self:
-        """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
-        with the lowest. With `engine=ef.MPI()` every rank gives the rows of its own clients. A run that is in the folder of
-        `checkpoint` already is gone on with."""
-        X, y, weights, clients = self._rows(X, y, sample_weight, groups)
-        check_classification_targets(y)
+    def _losses(
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
+    ) -> tuple[GLM, int]:
+        _check_classes(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
-        together = ALONE if engine is None else engine.together
         self.classes_ = np.unique(np.concatenate(together.all(np.unique(y))))
         if known is not None and not np.array_equal(known, self.classes_):
             raise ValueError(f"warm_start: the classes were {known}, and are {self.classes_}; set warm_start=False")
-        if len(self.classes_) < 2:
+        count = len(self.classes_)
+        if count < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
-        held = self._held(valid)
+        models = 1 if count == 2 else count
+        return one_against_rest(A, np.searchsorted(self.classes_, y), models, clients, weights, together), models
+
+    def _held(self, valid: Held | None) -> Held | None:
+        held = super()._held(valid)
         unknown = [] if held is None else np.setdiff1d(np.asarray(held[1]), self.classes_).tolist()
         if unknown:
             raise ValueError(f"the validation data has the class {unknown[0]!r}, which the training data has not")
-        count = len(self.classes_)
-        code = np.searchsorted(self.classes_, y)
-        problem, free = one_against_rest(
-            X, code, count, clients, intercept=self.fit_intercept, weights=weights, together=together
-        )
-        return self._train(problem, free, 1 if count == 2 else count, watch, held, engine, checkpoint)
+        return held
 
     def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
         """Log loss and accuracy."""
@@ -89,3 +79,14 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
             return np.column_stack([1 - p[:, 0], p[:, 0]])
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / p.shape[1])
+
+
+def _check_classes(y: NDArray[Any]) -> None:
+    """What hardly ever comes twice is measured (or is a name), and no class."""
+    kind, distinct = type_of_target(y, input_name="y"), np.unique(y)
+    examples = ", ".join(map(str, distinct[:3].tolist()))
+    fix = "for a number use --regression (EF21Regressor); is it the right target (--target)?"
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"Unknown label type: {kind}: the target has values such as {examples}, not classes; {fix}")
+    if len(y) > FEW_ROWS and len(distinct) > MANY * len(y):
+        raise ValueError(f"the target has {len(distinct)} distinct values ({examples}, ...) in {len(y)} rows; {fix}")

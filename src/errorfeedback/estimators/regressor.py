@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from errorfeedback.core import Floats
-from errorfeedback.estimators.base import Held, LinearEF21, Watch
-from errorfeedback.problems.glm import least_squares
-from errorfeedback.problems.spread import agreed
-from errorfeedback.problems.together import ALONE
-from errorfeedback.records.checkpoint import Checkpoint
-from errorfeedback.runtime.local import Engine
+from errorfeedback.core import Floats, Model
+from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.objective import squares
+from errorfeedback.problems.glm import GLM
+from errorfeedback.problems.together import Together
 
 
 class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
@@ -26,31 +24,15 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     [21.0]
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        watch: Watch | None = None,
-        valid: Held | None = None,
-        engine: Engine | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Self:
-        """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
-        with the lowest. With `engine=ef.MPI()` every rank gives the rows of its own clients. A run that is in the folder of
-        `checkpoint` already is gone on with."""
-        X, y, weights, clients = self._rows(X, y, sample_weight, groups)
-        held = self._held(valid)
-        if self.fit_intercept:
-            X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
-        problem = agreed(least_squares(X, y, clients, sample_weight=weights), ALONE if engine is None else engine.together)
-        self._train(problem, [X.shape[1] - 1] if self.fit_intercept else [], 1, watch, held, engine, checkpoint)
+    def _losses(
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
+    ) -> tuple[GLM, int]:
+        return squares(A, y, clients, weights, together), 1
+
+    def _assign(self, x: Model, models: int) -> None:
+        super()._assign(x, models)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0])
-        return self
 
     def predict(self, X: Any) -> Floats:
         """<coef, x> + intercept."""

@@ -11,6 +11,7 @@ import numpy as np
 from errorfeedback.core import Floats, Integers
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM
+from errorfeedback.problems.scaling import Scaled
 from errorfeedback.sparsity.support import Support
 
 SHOWN = 5
@@ -115,6 +116,8 @@ def census(problem: Problem, names: Sequence[str] | None = None) -> Census:
 
 def _sizes(problem: Problem) -> tuple[int, int, int]:
     """Rows, rows that the split discarded, nonzeros."""
+    if isinstance(problem, Scaled):
+        return _sizes(problem.inner)
     if isinstance(problem, GLM):
         return int(problem.A.shape[0]), problem.discarded_rows, int(problem.A.nnz)
     raise ValueError(f"inspect reads generalised linear models, and {type(problem).__name__} is not one")

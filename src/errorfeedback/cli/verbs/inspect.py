@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from errorfeedback.cli.verbs._begin import begin
+from errorfeedback.cli.verbs._inputs import Inputs, with_inputs
 from errorfeedback.extras import require
 
 
+@with_inputs
 def inspect(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A LIBSVM file, or the name of a known data set (a9a, ...).")],
-    clients: Annotated[int, typer.Option(min=1, help="Deal the shuffled rows evenly to that many clients.")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffle.")] = 0,
-    intercept: Annotated[bool, typer.Option(help="Append a column of ones.")] = True,
-    loss: Annotated[str, typer.Option(help="logistic or squared.")] = "logistic",
+    inputs: Inputs,
     k: Annotated[
         list[int] | None, typer.Option("--k", min=1, help="Levels of TopK and RandK; default: 1, 2, 4, ...")
     ] = None,
@@ -34,11 +32,7 @@ def inspect(
     from errorfeedback.cli.inspect import inspect as work
 
     work(
-        data,
-        clients=clients,
-        seed=seed,
-        intercept=intercept,
-        loss=loss,
+        inputs,
         k=k,
         epsilon=epsilon,
         network=network,

@@ -1,0 +1,66 @@
+"""From what `train`, `inspect` and `compare` are told to the rows, the model and the objective: once for all three."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from errorfeedback.cli._data import groups_of
+from errorfeedback.cli.verbs._inputs import CLIENTS, Inputs
+from errorfeedback.data.parts import hand_out, read_folder
+from errorfeedback.data.tables import Data, read
+from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.objective import Objective
+from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.problems.together import ALONE, Together
+
+Estimator = EF21Classifier | EF21Regressor
+
+
+def estimator_of(
+    inputs: Inputs, *, k: int = 1, rounds: int = 2000, tolerance: float = 1e-6, budget: float | None = None
+) -> Estimator:
+    """The model that `train` fits."""
+    return (EF21Regressor if inputs.regression else EF21Classifier)(
+        n_clients=CLIENTS if inputs.clients is None else inputs.clients,
+        k=k,
+        l1=inputs.l1,
+        l2=inputs.l2,
+        fit_intercept=inputs.intercept != "none",
+        intercept="topk" if inputs.intercept == "none" else inputs.intercept,
+        scale=inputs.scale,
+        max_iter=rounds,
+        tol=tolerance,
+        budget=budget,
+        random_state=inputs.seed,
+    )
+
+
+def rows_of(inputs: Inputs, together: Together = ALONE) -> Data:
+    """The rows of this process, with the client of each."""
+    if not Path(inputs.data).is_dir():
+        return hand_out(lambda: _whole(inputs), together)
+    if inputs.groups is not None:
+        raise ValueError(
+            f"--groups names the clients of one file's rows, and {inputs.data} is a folder; use --client-column"
+        )
+    return read_folder(inputs.data, together, target=inputs.target, client_column=inputs.client_column)
+
+
+def _whole(inputs: Inputs) -> Data:
+    found = read(inputs.data, target=inputs.target, client_column=inputs.client_column)
+    if found.y is None:
+        raise ValueError(f"{inputs.data} has no target, and there is nothing to fit without one (--target)")
+    names, rows, n = groups_of(inputs.groups, found), found.A.shape[0], inputs.clients
+    if names is None and n is not None and rows < n:
+        raise ValueError(f"{n} clients but {rows} rows, so some would have none; use --clients {rows} or fewer")
+    return replace(found, clients=estimator_of(inputs).dealt(rows) if names is None else names)
+
+
+def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, list[str]]:
+    """What `train` minimises on these rows, and what its columns are called."""
+    model = estimator_of(inputs)
+    assert data.y is not None, "data without a target is refused"
+    made = model.objective(data.A, data.y, groups=data.clients)
+    classes = model.classes_.tolist() if isinstance(model, EF21Classifier) else None
+    return made, made.names(data.encoding.names, classes)

@@ -1,0 +1,60 @@
+"""What `train`, `inspect` and `compare` are told about the data and the objective: one set of options with one set of
+defaults. A verb that takes an `Inputs` as its first parameter gets an option for every field (`with_inputs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+DATA = "LIBSVM, .csv, .tsv, .parquet, .npz, a known name (a9a, ...), or a folder of parts."
+CLIENTS = 10
+"""Where nobody says how many, and at most one per row."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The data, who has which rows, and the objective."""
+
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA)]
+    clients: Annotated[int | None, typer.Option(min=1, help=f"Deal the rows evenly to that many (default {CLIENTS}).")] = (
+        None
+    )
+    groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None
+    client_column: Annotated[str | None, typer.Option(help="The column of a table that names the client.")] = None
+    target: Annotated[str | None, typer.Option(help="The column to predict (tables: 'target'; .npz: the last).")] = None
+    regression: Annotated[bool, typer.Option(help="Least squares instead of classification.")] = False
+    l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0
+    l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4
+    intercept: Annotated[str, typer.Option(help="topk, exact (sent every round), or none.")] = "topk"
+    scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the deal, and of what is random in a method.")] = 0
+
+
+def with_inputs(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb, whose first parameter is an `Inputs`, with an option for every field of it."""
+    hints = get_type_hints(Inputs, include_extras=True)
+    shared = [
+        Parameter(f.name, Parameter.KEYWORD_ONLY, default=_default(f.default), annotation=hints[f.name])
+        for f in fields(Inputs)
+    ]
+    _, *own = signature(verb, eval_str=True).parameters.values()
+
+    @wraps(verb)
+    def called(**given: Any) -> None:
+        inputs = Inputs(**{field.name: given.pop(field.name) for field in fields(Inputs)})
+        verb(inputs, **given)
+
+    every = [*shared, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own)]
+    called.__signature__ = Signature(every)  # type: ignore[attr-defined]
+    return called
+
+
+def _default(value: Any) -> Any:
+    return Parameter.empty if value is MISSING else value

@@ -1,0 +1,135 @@
+"""What is minimised: F(x) = f(x) + R(x), the mean loss over all rows plus a penalty that the server adds by itself.
+
+One function makes it, for `fit`, `train`, `inspect` and `compare`: the same rows at the same clients, the same scaling
+x = S z, the same penalty. The solver works on z; models are in the units of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from errorfeedback.core import Floats, Model
+from errorfeedback.problems.base import Problem
+from errorfeedback.problems.glm import GLM, Matrix, least_squares, logistic
+from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.problems.scaling import Scaled, scaled
+from errorfeedback.problems.spread import agreed
+from errorfeedback.problems.together import Together
+from errorfeedback.runtime.spread import spread
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """F in the solver's variable z = x / S. Made by `penalised`."""
+
+    rows: GLM
+    """The loss of this process's clients, in the units of the data."""
+    scaling: Scaled | None
+    """The same in the variable z; None where features are taken as they are."""
+    problem: Problem
+    """What is solved: f of all clients, in the variable z."""
+    prox: ElasticNet | None
+    """R in the variable z."""
+    free: list[int]
+    """The columns of the intercepts: never penalised."""
+    models: int
+    """x is a (models, columns) matrix, row after row; two classes and regression have one model."""
+    clients: NDArray[Any]
+    """The names of all clients."""
+
+    def model(self, z: Model) -> Model:
+        """x = S z, one entry per column of the data; columns that no client has are 0."""
+        full = self.problem.extend(self.problem.restrict(z), np.zeros(self.rows.width))
+        return full if self.scaling is None else self.scaling.unscaled(full)
+
+    def start(self, x: Model) -> Model:
+        """z = x / S."""
+        return x if self.scaling is None else self.scaling.rescaled(x)
+
+    def value(self, z: Model) -> float:
+        """F; all processes must ask at the same time."""
+        z = self.problem.restrict(z)
+        return self.problem.value(z) + (0.0 if self.prox is None else self.prox.on(self.problem).value(z))
+
+    def names(self, features: Sequence[str], classes: Sequence[Any] | None = None) -> list[str]:
+        """What every column is called: features and the intercept, once for every class where each has its own model."""
+        once = [*features, *(["intercept"] if self.free else [])]
+        if self.models == 1 or classes is None:
+            return once * self.models
+        return [f"{label}: {name}" for label in classes for name in once]
+
+
+def penalised(
+    rows: GLM, *, models: int, intercept: bool, l1: float, l2: float, scale: bool, together: Together
+) -> Objective:
+    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model), for the mean over models."""
+    width = rows.width // models
+    free = [width * (c + 1) - 1 for c in range(models)] if intercept else []
+    scaling = scaled(rows, together) if scale else None
+    share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
+    return Objective(
+        rows=rows,
+        scaling=scaling,
+        problem=spread(rows if scaling is None else scaling, together),
+        prox=_penalty(rows, scaling, free, l1=l1 * share, l2=l2 * share),
+        free=free,
+        models=models,
+        clients=np.concatenate(together.all(rows.names)),
+    )
+
+
+def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: float, l2: float) -> ElasticNet | None:
+    """R in the solver's variable z = x / S: l1 S_j |z_j| + (l2 S_j^2 / 2) z_j^2, and nothing on the `free` columns."""
+    if not l1 and not l2:
+        return None
+    units = np.ones(rows.width)
+    if scaling is not None:
+        units = scaling.unscaled(units)
+    units[list(free)] = 0.0
+    return ElasticNet(l1 * units, l2 * units**2)
+
+
+def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, together: Together) -> GLM:
+    """The mean squared error over all rows."""
+    return agreed(least_squares(A, y, clients, sample_weight=weights), together)
+
+
+def one_against_rest(
+    A: Matrix, code: NDArray[Any], models: int, clients: NDArray[Any], weights: Floats, together: Together
+) -> GLM:
+    """All classes in one problem.
+
+    Two classes are one logistic model. For more, the model is the (classes x columns) matrix, row after row, and every
+    row of data appears once for each class, shifted to the class's columns, with the label +1 where it is of the class.
+    This is a logistic problem like any other: the same kernels, the same constants (curvature 1/4), and a client's
+    message holds the K best entries of all classes. f is the mean over classes of the one-against-rest losses.
+    """
+    if models == 1:
+        problem = logistic(A, np.where(code == 1, 1, -1), clients, sample_weight=weights, classes=(-1, 1))
+    else:
+        stacked = sparse.csr_array(sparse.kron(sparse.eye_array(models), A, format="csr"))
+        signs = np.where(code[None, :] == np.arange(models)[:, None], 1, -1).ravel()
+        problem = logistic(stacked, signs, np.tile(clients, models), sample_weight=np.tile(weights, models), classes=(-1, 1))
+    return agreed(problem, together)
+
+
+def with_ones(A: sparse.csr_array) -> sparse.csr_array:
+    """A with the intercept's column, the last."""
+    return sparse.csr_array(sparse.hstack([A, np.ones((A.shape[0], 1))], format="csr"))
+
+
+def even(rows: int, n: int, seed: int) -> NDArray[Any]:
+    """A client for every row: shuffled, with sizes that differ by at most one; no row is left out.
+
+    >>> np.bincount(even(7, 3, seed=0)).tolist()
+    [3, 2, 2]
+    """
+    ids = np.empty(rows, dtype=np.int64)
+    ids[np.random.default_rng(seed).permutation(rows)] = np.arange(rows) % min(n, rows)
+    return ids
