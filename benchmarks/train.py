@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -37,22 +38,23 @@ SEEDS = range(11, 16)
 """Partitions and synthetic problems that no setting of the rule was ever chosen on."""
 
 
+@dataclass(frozen=True)
 class There(Stop):
     """Ends a run where the objective is at or below the target."""
 
-    def __init__(self, problem: Problem, target: float) -> None:
-        self.problem, self.target, self.reached = problem, target, False
+    problem: Problem
+    target: float
 
-    def __call__(self, seen: Progress) -> str:
-        self.reached = self.problem.value(seen.x) <= self.target
-        return "there" if self.reached else ""
+    def next(self, state: None, seen: Progress) -> tuple[str, None]:
+        return "there" if self.problem.value(seen.x) <= self.target else "", None
 
 
 def reach(problem: Problem, method: Method, rule: StepSize, target: float, rounds: int) -> tuple[int, int] | None:
     """The first round with f at or below the target, and the bits up of the run that ends there (payload: see the head)."""
     there = There(problem, target)
     run = ef.solve(problem, method, rule, rounds=rounds, every=rounds + 1, metrics=False, stop=[there])
-    return (run.rounds, int(run.history["payload_bits"][-1])) if there.reached else None
+    reached = run.stopped == "there" or problem.value(run.x) <= target  # in the last round
+    return (run.rounds, int(run.history["payload_bits"][-1])) if reached else None
 
 
 def best(problem: Problem, method: Method, powers: Sequence[int], target: float, rounds: int) -> tuple[int, float, int]:

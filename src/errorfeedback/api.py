@@ -47,7 +47,7 @@ from errorfeedback.runtime.solve import solve as solve
 from errorfeedback.runtime.stopping import Budget as Budget
 from errorfeedback.runtime.stopping import GradientMapping as GradientMapping
 from errorfeedback.runtime.stopping import RelativeDecrease as RelativeDecrease
-from errorfeedback.runtime.stopping import Validation as Validation
+from errorfeedback.runtime.validation import Validation as Validation
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
 from errorfeedback.stepsizes.automatic import Automatic as Automatic
 from errorfeedback.stepsizes.base import StepSize

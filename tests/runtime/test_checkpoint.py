@@ -73,6 +73,14 @@ def test_rules_resume_with_their_memory(rule, problem, tmp_path):
     assert_same_bits(whole, ef.resume(broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)), rule, engine=ef.Threads(3))))
 
 
+def test_stopping_rules_resume_with_their_memory(problem, tmp_path):
+    """Thirty rounds in a row, of which the resumed run sees the last few."""
+    stop = [ef.GradientMapping(1e9, patience=30)]
+    whole = run(problem, ef.EF21(ef.TopK(1)), stop=stop)
+    assert 28 < whole.rounds < 35
+    assert_same_bits(whole, ef.resume(broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)), stop=stop)))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("make", ["least_squares", "autoencoder"])
 def test_every_kind_of_problem_is_rebuilt_from_the_folder(make, dtype, tmp_path):

@@ -7,7 +7,9 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.compressors.short import shortened
-from errorfeedback.runtime.stopping import Budget, GradientMapping, RelativeDecrease, Validation
+from errorfeedback.records.packing import pack, unpack
+from errorfeedback.runtime.stopping import Budget, GradientMapping, Progress, RelativeDecrease
+from errorfeedback.runtime.validation import Validation
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +52,53 @@ def test_budget_of_seconds(problem):
     assert "seconds spent" in run(problem, Budget(seconds=0.05), rule=ef.Constant(1e-9), rounds=10**9).stopped
 
 
-def test_validation_loss(problem):
-    losses = iter([3.0, 2.0, 2.5, 2.5, 2.5, 2.5])
-    result = run(problem, Validation(lambda x: next(losses), every=5, patience=2))
-    assert result.stopped == "validation loss stopped falling at round 15"
+def followed(rule, held_out, training):
+    """The rounds at which a rule would stop a run with these losses, and its state at the end."""
+    state, stops = rule.start(), []
+    for t, (losses, loss) in enumerate(zip(held_out, training, strict=True)):
+        reason, state = Validation(lambda x, here=losses: here, rule.every, rule.patience, rule.flat).next(
+            state, Progress(t, 0.0, 0.0, loss, None, np.array([float(t)]))
+        )
+        stops += [t] if reason else []
+    return stops, state
+
+
+FALLING = 0.7 ** np.arange(400.0)
+"""A training loss that has hardly any fall left after 15 rounds."""
+
+
+def test_validation_waits_as_long_again_as_the_lowest_loss_took():
+    for best in (3, 60, 150):
+        losses = np.abs(np.arange(400.0) - best)
+        stops, _ = followed(Validation(lambda x: 0.0), losses, FALLING)
+        assert stops[0] == best + max(50, best)
+
+
+def test_validation_never_stops_while_the_training_loss_falls():
+    """A held-out loss that was lowest by chance in round 0, while training still has its whole way before it."""
+    stops, _ = followed(Validation(lambda x: 0.0), np.arange(400.0), np.linspace(1, 0, 400))
+    assert stops == []
+    stops, _ = followed(Validation(lambda x: 0.0, flat=None), np.arange(400.0), np.linspace(1, 0, 400))
+    assert stops[0] == 50  # negative control
+    late = np.r_[np.linspace(1, 0.9, 150), np.full(250, 0.9)]  # flat from round 149, which is half of 298
+    stops, _ = followed(Validation(lambda x: 0.0), np.arange(400.0), late)
+    assert 290 <= stops[0] <= 298
+
+
+def test_validation_returns_the_last_point_within_the_noise_of_the_best():
+    rng = np.random.default_rng(0)
+    rows = rng.exponential(size=50)
+    noise = rng.standard_normal((30, 50))
+    noise -= noise.mean(axis=1, keepdims=True)  # the mean differences are exactly these:
+    means = np.r_[np.linspace(1, 0, 10), np.full(10, 0.5), np.full(10, 3.0)]
+    state = followed(Validation(lambda x: 0.0), rows + 3 * noise + means[:, None], np.ones(30))[1]
+    assert state.best.round == 9
+    assert state.chosen.round == 19
+    x, what = Validation(lambda x: 0.0).choice(state)
+    assert x.tolist() == [19.0]
+    assert f"within the noise of the lowest ({state.best.loss:.6g} at round 9)" in what
+    clear = followed(Validation(lambda x: 0.0), rows + 0.1 * noise + means[:, None], np.ones(30))[1]
+    assert clear.chosen.round == 9  # negative control: the same means, less noise
 
 
 @pytest.mark.parametrize("rule", [ef.Automatic(), ef.Constant(0.01)])
@@ -64,25 +109,48 @@ def test_the_point_with_the_lowest_validation_loss_is_returned(problem, rule):
     def away(x):
         return float(np.sum((problem.extend(x, np.zeros(problem.width)) - goal) ** 2))
 
-    stopped = run(problem, Validation(away, every=5, patience=3), rule=rule)
+    stopped = run(problem, Validation(away, every=5, patience=15, flat=None), rule=rule)
     assert stopped.stopped == "validation loss stopped falling at round 25"
     assert stopped.returned == "the point of round 10, with the lowest validation loss (0)"
     assert np.array_equal(stopped.x, goal)
-    other = run(problem, Validation(away, every=5, patience=30), rule=rule, rounds=40)
+    other = run(problem, Validation(away, every=5, patience=300, flat=None), rule=rule, rounds=40)
     assert other.stopped == "ran all 40 rounds"
     assert np.array_equal(other.x, goal)
     assert not np.array_equal(run(problem, rule=rule, rounds=40).x, goal)  # negative control
+    curve = other.history["validation"]
+    assert curve[10] == 0
+    assert np.flatnonzero(np.isfinite(curve)).tolist() == list(range(0, 41, 5))
 
 
 def test_a_validation_loss_that_is_never_a_number_chooses_nothing(problem):
-    result = run(problem, Validation(lambda x: np.nan, every=5, patience=2), rule=ef.Constant(0.01))
+    result = run(problem, Validation(lambda x: np.nan, every=5, flat=None), rule=ef.Constant(0.01), rounds=100)
     assert result.returned == "the last point"
     assert np.isfinite(result.x).all()
+
+
+def test_a_rule_serves_many_runs_and_its_memory_goes_through_a_file(problem):
+    """The configuration never changes; what a run remembers is a state, also after packing."""
+    rules = [RelativeDecrease(1e-3), GradientMapping(1e-3), Budget(bytes=500), Validation(lambda x: x**2, flat=None)]
+    first, again = (run(problem, *rules) for _ in range(2))
+    assert (first.stopped, first.rounds) == (again.stopped, again.rounds)
+    for rule in rules:
+        states = {"straight": rule.start(), "packed": rule.start()}
+        for t in range(100):
+            seen = Progress(t, 100.0 * t, 0.0, 1 + 0.5**t, 0.01 / (t + 1), np.array([1.0, t - 20.0]))
+            straight, states["straight"] = rule.next(states["straight"], seen)
+            packed, states["packed"] = rule.next(unpack(*pack(states["packed"])), seen)
+            assert packed == straight
+            if straight:
+                break
+        assert straight
+        assert str(rule.choice(states["packed"])) == str(rule.choice(states["straight"]))
 
 
 def test_the_loss_must_be_known(problem):
     with pytest.raises(ValueError, match="Constant does not ask the clients for"):
         run(problem, RelativeDecrease(1e-3), rule=ef.Constant(0.1))
+    with pytest.raises(ValueError, match=r"Constant does not ask the clients for; use ef.Automatic\(\), or flat=None"):
+        run(problem, Validation(lambda x: 0.0), rule=ef.Constant(0.1))
 
 
 def test_bad_parameters_are_refused():
@@ -91,6 +159,8 @@ def test_bad_parameters_are_refused():
         lambda: RelativeDecrease(-1.0),
         lambda: GradientMapping(np.nan),
         lambda: Validation(lambda x: 0.0, patience=0),
+        lambda: Validation(lambda x: 0.0, flat=-0.1),
+        lambda: RelativeDecrease(0.1, gap=0),
     ):
         with pytest.raises(ValueError, match="must be"):
             make()

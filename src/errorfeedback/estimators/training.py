@@ -20,7 +20,8 @@ from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resume import resume
 from errorfeedback.runtime.solve import Result, solve
-from errorfeedback.runtime.stopping import Stop, Validation
+from errorfeedback.runtime.stopping import Stop
+from errorfeedback.runtime.validation import Validation
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.theory import Theory
 

@@ -24,6 +24,7 @@ COLUMNS = (
     "downlink_bits",
     "authors_bits",
     "seconds",
+    "validation",
 )
 WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits"})
 
@@ -35,7 +36,8 @@ class History(dict[str, Floats]):
     lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what all
     clients together sent (whole frames, with head and padding) and received so far; payload_bits: the values, indices and
     telemetry in the frames, which is what theory counts; authors_bits: the uplink as the paper's plots count it; seconds:
-    without metrics and compilation. Columns that a method has no meaning for, and metrics that were switched off, are NaN.
+    without metrics and compilation; validation: the loss on held-out data, where the run had some. Columns that a method has
+    no meaning for, and metrics that were switched off, are NaN.
     """
 
     notes: tuple[str, ...]

@@ -48,6 +48,7 @@ class Server:
     ) -> None:
         self.support, self.method, self.stepsize, self.theory = problem.support, method, stepsize, theory
         self.f_star, self.prox, self.stop = f_star, prox, stop
+        self.stop_states = [rule.start() for rule in stop]
         self.move: Move | None = None
         self.kept: tuple[Model, Any] | None = None
         self.proof: Proof | None = stepsize.proof(theory, method)
@@ -134,7 +135,7 @@ class Server:
             "rule": rule,
             "move": self.move,
             "kept": self.kept,
-            "stop": [vars(each) for each in self.stop],
+            "stop": self.stop_states,
             "clients": session.memory(),
             "bits": (self.uplink, self.payload, self.downlink, self.authors),
             "rows": {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]},
@@ -145,8 +146,7 @@ class Server:
         """Go back to a snapshot: the round it is before, x, and the memory of server and rule."""
         self.uplink, self.payload, self.downlink, self.authors = found["bits"]
         self.move, self.kept = found["move"], found["kept"]
-        for each, remembered in zip(self.stop, found["stop"], strict=True):
-            vars(each).update(remembered)
+        self.stop_states = found["stop"]
         columns = {name: column.tolist() for name, column in found["rows"].items()}
         self.rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         session.recall(found["clients"])
@@ -175,7 +175,7 @@ class Server:
 
     def _torn(self, x: Model, verdict: Verdict = Verdict.GO) -> bool:
         """Whether the end has to choose between x and the point that was kept."""
-        chosen = verdict is Verdict.KEEP or any(rule.choice for rule in self.stop)
+        chosen = verdict is Verdict.KEEP or bool(self._choices())
         return self.kept is not None and not chosen and not np.array_equal(x, self.kept[0])
 
     def _close(self, x: Model, verdict: Verdict) -> None:
@@ -186,7 +186,7 @@ class Server:
 
     def _returned(self, session: Session, x: Model) -> tuple[Model, str]:
         """The point that a stopping rule chose; else the better one of x and the point that was kept, by the exact loss."""
-        for choice in filter(None, (rule.choice for rule in self.stop)):
+        for choice in self._choices():
             return choice
         if self.kept is None or not self._torn(x):
             return x, LAST
@@ -194,6 +194,11 @@ class Server:
         if self._objective(session.values(x), x) <= self._objective(session.values(best), best):
             return x, LAST
         return best, BEST
+
+    def _choices(self) -> list[tuple[Model, str]]:
+        """The points that stopping rules would return, and what they are."""
+        chosen = (rule.choice(state) for rule, state in zip(self.stop, self.stop_states, strict=True))
+        return [each for each in chosen if each is not None]
 
     def _objective(self, losses: PerClient, x: Model) -> float:
         return float(np.mean(losses)) + (0.0 if self.prox is None else self.prox.value(x))
@@ -204,7 +209,8 @@ class Server:
         mapping = None if self.move is None or not self.move.norm2 else self.move.norm2**0.5 / self.move.gamma
         seen = Progress(t, self.uplink / self.support.n, clock.seconds, loss, mapping, x)
         with clock.paused():
-            reasons = [rule(seen) for rule in self.stop]
+            looked = [rule.next(state, seen) for rule, state in zip(self.stop, self.stop_states, strict=True)]
+        reasons, self.stop_states = [reason for reason, _ in looked], [state for _, state in looked]
         reason = f"ran all {rounds} rounds" if t == rounds else next(filter(None, reasons), "")
         if reason:
             self._close(x, verdict)
@@ -259,6 +265,8 @@ class Server:
             "authors_bits": self.authors,
             "seconds": seconds,
         }
+        for rule, state in zip(self.stop, self.stop_states, strict=True):
+            row |= rule.columns(state)
         if direction is not None:
             row |= self._metrics(gamma, session, x, direction)
         self.rows.append(row)

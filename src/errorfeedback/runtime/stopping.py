@@ -1,14 +1,15 @@
 """When to stop: rules that look at a run after every round, each with its reason.
 
-The number of rounds is `solve`'s own. A rule object has the memory of one run: make a new one for every run.
+The number of rounds is `solve`'s own. A rule is a frozen configuration; its memory is a state that is handed in and out, so
+that a checkpoint holds it and one rule serves many runs.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, isfinite
+from typing import Any
 
 from errorfeedback.core import Model
 from errorfeedback.stepsizes.base import StepSize
@@ -30,26 +31,35 @@ class Progress:
     """The active entries of the model."""
 
 
+@dataclass(frozen=True)
 class Stop(ABC):
     """A reason to stop, in words, or nothing."""
 
-    @abstractmethod
-    def __call__(self, seen: Progress) -> str: ...
+    def start(self) -> Any:
+        """The rule's memory before round 0."""
+        return None
 
-    @property
-    def choice(self) -> tuple[Model, str] | None:
+    @abstractmethod
+    def next(self, state: Any, seen: Progress) -> tuple[str, Any]:
+        """Why to stop after this round ("" to go on), and the memory for the next round."""
+
+    def choice(self, state: Any) -> tuple[Model, str] | None:
         """The point to return and what it is, where the rule knows a better one than the loss does."""
         return None
+
+    def columns(self, state: Any) -> dict[str, float]:
+        """What the rule adds to the history's row of the round that it has just seen."""
+        return {}
 
     def check(self, stepsize: StepSize) -> None:  # noqa: B027  (most rules fit every step size)
         """Raise where the step-size rule does not tell what this needs."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Budget(Stop):
     """At most that many bytes up per client, or seconds.
 
-    >>> Budget(bytes=100)(Progress(7, 808.0, 0.1, None, None, None))
+    >>> Budget(bytes=100).next(None, Progress(7, 808.0, 0.1, None, None, None))[0]
     'budget of 100 bytes up per client spent at round 7'
     """
 
@@ -61,104 +71,88 @@ class Budget(Stop):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} = {getattr(self, name)}; a budget must be above 0")
 
-    def __call__(self, seen: Progress) -> str:
+    def next(self, state: None, seen: Progress) -> tuple[str, None]:
         if seen.bits >= 8 * self.bytes:
-            return f"budget of {self.bytes:g} bytes up per client spent at round {seen.t}"
+            return f"budget of {self.bytes:g} bytes up per client spent at round {seen.t}", None
         if seen.seconds >= self.seconds:
-            return f"budget of {self.seconds:g} seconds spent at round {seen.t}"
-        return ""
+            return f"budget of {self.seconds:g} seconds spent at round {seen.t}", None
+        return "", None
 
 
-@dataclass
+@dataclass(frozen=True)
+class Decrease:
+    """The memory of `RelativeDecrease`: the best loss, how often it hardly fell, and the round of the last look."""
+
+    best: float = inf
+    idle: int = 0
+    last: float = -inf
+
+
+@dataclass(frozen=True)
 class RelativeDecrease(Stop):
     """The best loss fell by less than `tolerance` of itself, `patience` times in a row, looked at every `gap` rounds."""
 
     tolerance: float
     patience: int = 3
     gap: int = 10
-    _best: float = field(default=inf, init=False)
-    _idle: int = field(default=0, init=False)
-    _last: float = field(default=-inf, init=False)
 
     def __post_init__(self) -> None:
-        _check(self.tolerance, self.patience)
+        check_share("tolerance", self.tolerance)
+        check_count("patience", self.patience)
+        check_count("gap", self.gap)
 
     def check(self, stepsize: StepSize) -> None:
-        if not stepsize.tells_loss:
-            raise ValueError(
-                f"RelativeDecrease needs the loss, which {type(stepsize).__name__} does not ask the clients for; "
-                "use ef.Automatic() or another stopping rule"
-            )
+        check_loss(self, stepsize, "use ef.Automatic() or another stopping rule")
 
-    def __call__(self, seen: Progress) -> str:
-        if seen.loss is None or not isfinite(seen.loss) or seen.t < self._last + self.gap:
-            return ""
-        self._last = seen.t
-        enough = not isfinite(self._best) or self._best - seen.loss > self.tolerance * abs(self._best)
-        self._idle = 0 if enough else self._idle + 1
-        self._best = min(self._best, seen.loss)
-        return (
-            f"loss fell by less than {self.tolerance:g} of itself at round {seen.t}" if self._idle >= self.patience else ""
-        )
+    def start(self) -> Decrease:
+        return Decrease()
+
+    def next(self, state: Decrease, seen: Progress) -> tuple[str, Decrease]:
+        if seen.loss is None or not isfinite(seen.loss) or seen.t < state.last + self.gap:
+            return "", state
+        enough = not isfinite(state.best) or state.best - seen.loss > self.tolerance * abs(state.best)
+        idle = 0 if enough else state.idle + 1
+        reason = f"loss fell by less than {self.tolerance:g} of itself at round {seen.t}" if idle >= self.patience else ""
+        return reason, Decrease(min(state.best, seen.loss), idle, seen.t)
 
 
-@dataclass
+@dataclass(frozen=True)
 class GradientMapping(Stop):
-    """The estimate ||x - x_last||/gamma was at most `tolerance`, `patience` times in a row."""
+    """The estimate ||x - x_last||/gamma was at most `tolerance`, `patience` times in a row; the state counts them."""
 
     tolerance: float
     patience: int = 5
-    _below: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        _check(self.tolerance, self.patience)
+        check_share("tolerance", self.tolerance)
+        check_count("patience", self.patience)
 
-    def __call__(self, seen: Progress) -> str:
+    def start(self) -> int:
+        return 0
+
+    def next(self, state: int, seen: Progress) -> tuple[str, int]:
         if seen.mapping is None:
-            return ""
-        self._below = self._below + 1 if seen.mapping <= self.tolerance else 0
-        if self._below < self.patience:
-            return ""
-        return f"gradient mapping estimated at most {self.tolerance:g} at round {seen.t}"
+            return "", state
+        below = state + 1 if seen.mapping <= self.tolerance else 0
+        reason = f"gradient mapping estimated at most {self.tolerance:g} at round {seen.t}" if below >= self.patience else ""
+        return reason, below
 
 
-@dataclass
-class Validation(Stop):
-    """The loss on held-out data, looked at every `every` rounds, did not improve `patience` times in a row.
-
-    Whatever stops the run, it returns the point with the lowest of these losses.
-    """
-
-    loss: Callable[[Model], float]
-    every: int = 10
-    patience: int = 5
-    best: float = field(default=inf, init=False)
-    _idle: int = field(default=0, init=False)
-    _x: Model | None = field(default=None, init=False, repr=False)
-    _round: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        _check(0.0, self.patience)
-        _check(0.0, self.every)
-
-    @property
-    def choice(self) -> tuple[Model, str] | None:
-        if self._x is None:
-            return None
-        return self._x, f"the point of round {self._round}, with the lowest validation loss ({self.best:.6g})"
-
-    def __call__(self, seen: Progress) -> str:
-        if seen.t % self.every:
-            return ""
-        now = self.loss(seen.x)
-        self._idle += 1
-        if now < self.best:
-            self._idle, self.best, self._x, self._round = 0, now, seen.x.copy(), seen.t
-        return f"validation loss stopped falling at round {seen.t}" if self._idle >= self.patience else ""
+def check_loss(rule: Stop, stepsize: StepSize, fix: str) -> None:
+    """Raise where a rule needs the training loss and the step size does not tell it."""
+    if not stepsize.tells_loss:
+        raise ValueError(
+            f"{type(rule).__name__} needs the loss, which {type(stepsize).__name__} does not ask the clients for; {fix}"
+        )
 
 
-def _check(tolerance: float, patience: int) -> None:
-    if not (isfinite(tolerance) and tolerance >= 0):
-        raise ValueError(f"tolerance = {tolerance}; it must be finite and not negative")
-    if patience < 1:
-        raise ValueError(f"{patience}; patience and every must be at least 1")
+def check_share(name: str, value: float) -> None:
+    """Raise where a tolerance makes no sense."""
+    if not (isfinite(value) and value >= 0):
+        raise ValueError(f"{name} = {value}; it must be finite and not negative")
+
+
+def check_count(name: str, value: int) -> None:
+    """Raise where a number of rounds makes no sense."""
+    if value < 1:
+        raise ValueError(f"{name} = {value}; it must be at least 1")
