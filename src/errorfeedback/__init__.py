@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from errorfeedback import caches
+
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 ESTIMATORS = ("EF21Classifier", "EF21Regressor")
 """They bring scikit-learn along, so they are not in the api."""
+
+caches.ensure_kernels()  # before numba is imported by anything
 
 
 def __getattr__(name: str) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pkgutil import iter_modules
 
+import pytest
 from typer.testing import CliRunner
 
 import errorfeedback
@@ -60,3 +62,39 @@ def test_help_names_every_verb_and_says_what_it_does():
 
 def test_version():
     assert CliRunner().invoke(app(), ["--version"]).output == f"errorfeedback {errorfeedback.__version__}\n"
+
+
+STRUCK = """if True:
+    import os, signal, sys
+    event, word = sys.argv[1].split(":")
+    def strike(name, args):
+        if name == event and word in str(args[0]):
+            os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.addaudithook(strike)
+    sys.argv[1:] = sys.argv[2:]
+    from errorfeedback.__main__ import main
+    main()
+"""
+MOMENTS = {
+    "typer is imported": "import:typer.core",
+    "numba is imported": "import:numba.core.types",
+    "scikit-learn is imported": "import:sklearn.utils.validation",
+    "the data is read": "open:tiny.svm",
+    "a kernel is compiled": "open:.nbi",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_is_a_sentence_and_exit_code_130(moment, tmp_path):
+    """Struck at a moment that Python's audit events name."""
+    (tmp_path / "tiny.svm").write_text("1 1:1 2:1\n0 2:1\n1 1:1\n0 2:1 3:1\n")
+    words = ["train", "tiny.svm", "--clients", "2", "--rounds", "5", "--out", "run"]
+    command = [sys.executable, "-c", STRUCK, MOMENTS[moment], *words]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "Interrupted: the command has not finished." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -28,7 +28,7 @@ LAYERS = [
     {"problems"},
     {"sparsity"},
     {"keyed", "machine"},
-    {"core", "registry", "extras"},
+    {"core", "registry", "extras", "caches"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}
 

@@ -23,6 +23,8 @@ from typing import IO, Any
 from numpy.typing import NDArray
 from scipy import sparse
 
+from errorfeedback.caches import user_cache
+
 SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 VARIABLE = "ERRORFEEDBACK_DATA"
 
@@ -82,7 +84,8 @@ def load(source: str | os.PathLike[str], *, features: int | None = None) -> Data
 
 def find(name: str) -> Path:
     """The checked file of a known data set; downloaded into the cache where no folder has it."""
-    for folder in (_folder(), cache()):
+    for place in (_folder, cache):
+        folder = place()
         if folder is not None:
             for path in sorted(folder.rglob(name)):
                 if path.is_file():
@@ -92,8 +95,9 @@ def find(name: str) -> Path:
 
 def cache() -> Path:
     """Where downloads are kept."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "errorfeedback"
+    if not user_cache().is_absolute():
+        raise FileNotFoundError(f"this user has no home to keep downloads in; set {VARIABLE} to the data files' folder")
+    return user_cache() / "errorfeedback"
 
 
 def _folder() -> Path | None:
@@ -117,9 +121,9 @@ def _checked(name: str, path: Path) -> Path:
 
 def _download(name: str) -> Path:
     target = cache() / name
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{name}.{os.getpid()}.part")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(SITE + name, timeout=60) as answer:
             part.write_bytes(answer.read())
         _checked(name, part)

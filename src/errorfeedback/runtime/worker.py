@@ -32,7 +32,7 @@ class Observation:
 
 
 NOTICE_AFTER = 0.5
-NOTICE = "compiling the kernels for this kind of problem (once per machine: they are kept for the next time)"
+NOTICE = "compiling the kernels for this kind of problem (they are kept for the next time where a folder can be written)"
 
 
 class Worker:
