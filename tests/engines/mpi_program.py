@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from errorfeedback.problems.scaling import scaled
 from errorfeedback.problems.spread import agreed
 from errorfeedback.runtime.local import LocalSession
 from errorfeedback.runtime.spread import spread as make_spread
+from errorfeedback.runtime.validation import Validation
 from errorfeedback.runtime.worker import Worker
 
 OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
@@ -167,6 +169,42 @@ class Damaging(Counting):
             buffer = buffer.copy()
             buffer[len(buffer) // 2] ^= 4
         self.world.Send(buffer, *more)
+
+
+def disagree():
+    """Rank 1 is given something else: every rank refuses, and says what. What cannot be compared is let through."""
+    rank = ef.MPI().world.rank
+    problem, wide = pair("logistic", n=7, d=15, fill=0.2)[0], pair("logistic", n=7, d=16, fill=0.2)[0]
+    labels, data = problem.target.copy(), problem.A.copy()
+    labels[-1], data.data[-1] = -labels[-1], 2 * data.data[-1]
+    given = {"problem": problem, "method": ef.EF21(ef.TopK(1)), "stepsize": ef.Constant(0.01), **OPTIONS}
+    cases = [
+        (r"problem\.target is \w+ on rank 0 and \w+ on rank 1$", {"problem": replace(problem, target=labels)}),
+        (r"problem\.A is \w+ on rank 0", {"problem": replace(problem, A=data)}),
+        (r"problem\.width is 15 on rank 0 and 16 on rank 1", {"problem": wide}),
+        (r"method is .*k=1.* and .*k=2.* on rank 1$", {"method": ef.EF21(ef.TopK(2))}),
+        (r"stepsize is Constant\(value=0\.01\) .* Constant\(value=0\.02\) on rank 1$", {"stepsize": ef.Constant(0.02)}),
+        (r"same, but rounds is 7 on rank 0 and 8 on rank 1$", {"rounds": 8}),
+        (r"rounds is 7 .*; seed is 3 on rank 0 and 4 on rank 1$", {"rounds": 8, "seed": 4}),
+        (r"x0 is \w+ on rank 0", {"x0": np.ones(15)}),
+        (r"prox is None on rank 0 and ElasticNet", {"prox": ef.ElasticNet(l1=0.1, l2=0.0)}),
+        (r"engine is MPI\(\) on rank 0 and", {"engine": Other()}),
+    ]
+    for words, other in cases:
+        with pytest.raises(ValueError, match=words):
+            ef.solve(**({"engine": ef.MPI()} | given | (other if rank == 1 else {})))
+    for model in (EF21Classifier(k=1 + rank), (EF21Classifier, ef.EF21Regressor)[rank % 2]()):
+        with pytest.raises(ValueError, match=r"k is 1 .* 2 on rank 1$|estimator is 'EF21Classifier' .* 'EF21Regressor'"):
+            model.fit(np.eye(6), np.arange(6) % 2, groups=np.arange(6), engine=ef.MPI())
+    make = (ef.logistic, ef.least_squares)[rank % 2]
+    with pytest.raises(ValueError, match=r"rows are for Logistic.* and for Squared"):
+        agreed(make(np.eye(6), np.tile([-1, 1], 3), clients=3), ef.MPI().together)
+    ef.solve(**given, stop=[Validation(lambda x: 1.0, every=2, flat=None)], engine=ef.MPI())
+    say(f"refused {len(cases)}")
+
+
+class Other(ef.MPI):
+    """Another engine."""
 
 
 def resume():

@@ -32,6 +32,20 @@ def test_ranks_are_sent_only_their_own_part_of_x_where_that_is_less(c, fewer):
     assert (sent < 0.6 * whole) == fewer
 
 
+def test_ranks_that_were_not_given_the_same_refuse_and_name_what_differs():
+    told(mpiexec(3, "disagree"), 3, "refused")
+
+
+def test_ranks_with_different_commands_end_the_job_before_anything_is_read(tmp_path):
+    train = [sys.executable, "-m", "errorfeedback", "train", "no such data", "--engine", "mpi", "--out", str(tmp_path)]
+    command = [MPIEXEC, "-n", "1", *train, ":", "-n", "1", *train, "--rounds", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
+    assert done.returncode != 0
+    assert "the ranks must be given the same, but the command is" in done.stderr
+    assert '--rounds 7" on rank 1; the job ends' in done.stderr
+    assert "no such file" not in done.stderr.lower()
+
+
 def test_an_answer_that_was_damaged_ends_the_job_with_the_reason():
     done = mpiexec(2, "damage")
     assert done.returncode != 0

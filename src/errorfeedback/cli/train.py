@@ -24,6 +24,7 @@ from errorfeedback.planner.verdict import human_seconds
 from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.training import Traces, training_page
+from errorfeedback.runtime.agreement import agree
 
 HEAVIEST = 30
 """Weights in the report."""
@@ -51,6 +52,7 @@ def train(
         links = Links.parse(network) if network else None
         model = estimator_of(inputs, k=k, rounds=rounds, tolerance=tolerance, budget=budget_of(budget))
         with on.together.guard():
+            agree(on.together, lambda: {"the command": shlex.join(sys.argv[1:])})
             if checkpoint is not None and on.leads:
                 with Folder(checkpoint).held():
                     pass  # before anything is read

@@ -20,6 +20,7 @@ from errorfeedback.estimators.training import INTERCEPTS, Recipe, Trained, train
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.runtime.agreement import agree
 from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.stopping import Budget, RelativeDecrease
 
@@ -109,6 +110,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Objective:
         """What `fit` minimises for these rows; with several processes, each gives the rows of its own clients."""
         check(self.get_params(deep=False), RULES)
+        agree(together, lambda: {"estimator": type(self).__name__, **self.get_params()})
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
         rows, models = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, together)
         return penalised(

@@ -115,6 +115,9 @@ class Spread(Problem):
 def agreed(part: GLM, together: Together) -> GLM:
     """A process's clients as a shard of the problem of all: features, layout and weights are those of all processes."""
     told = together.all((part.width, part.columns, part.fill, part.weight_sums))
+    kinds = sorted(set(together.all(f"{part.loss} with {part.regularizer} in {part.dtype}")))
+    if len(kinds) > 1:
+        raise ValueError(f"the ranks' rows are for {kinds[0]} and for {kinds[-1]}; they must be for the same")
     widths = sorted({width for width, *_ in told})
     if len(widths) > 1:
         raise ValueError(f"the ranks' rows have {widths[0]} and {widths[-1]} columns; they must have the same")

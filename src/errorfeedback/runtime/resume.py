@@ -10,6 +10,7 @@ from typing import Any
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.checkpoint import Folder, refuse_others
 from errorfeedback.records.files import read
+from errorfeedback.runtime.agreement import agree, of_run
 from errorfeedback.runtime.keeper import Keeper, identity, keeping
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
@@ -34,6 +35,7 @@ def resume(
     who = identity(problem, run["options"])
     refuse_others(who, run["identity"], place.run)
     engine = Local() if engine is None else engine
+    agree(engine.together, lambda: of_run(problem, engine, run["options"]))
     checkpoint = replace(run["checkpoint"], folder=folder)
     with keeping(place, engine, lambda: Keeper(checkpoint, who, place.newest(who))) as keeper:
         return carry_out(problem, **run["options"], engine=engine, watch=watch, keeper=keeper)

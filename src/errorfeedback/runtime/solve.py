@@ -16,6 +16,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.history import History
+from errorfeedback.runtime.agreement import agree, of_run
 from errorfeedback.runtime.certificate import Certificate, certify
 from errorfeedback.runtime.keeper import Keeper, identity, keeping
 from errorfeedback.runtime.local import Engine, Local
@@ -96,6 +97,7 @@ def solve(
         "stop": tuple(stop),
     }
     engine = Local() if engine is None else engine
+    agree(engine.together, lambda: of_run(problem, engine, options))
     if checkpoint is None:
         return carry_out(problem, **options, engine=engine, watch=watch, keeper=None)
     with keeping(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint)) as keeper:
