@@ -18,10 +18,23 @@ def test_rates(text: str | float, up: float) -> None:
     assert ef.Network(up=text).up == pytest.approx(up)
 
 
-def test_what_is_left_out_costs_nothing() -> None:
+def test_a_rate_that_is_left_out_is_that_of_the_other_way_and_says_so() -> None:
+    link = ef.Network(up="1Mbit/s")
+    assert link.seconds(up=5e5, down=1e6) == pytest.approx(1.5)  # the download is not free
+    assert str(link) == "up 1 Mbit/s, down 1 Mbit/s (not given: same as up), latency 0 ms"
+    assert str(ef.Network(down="2kbit/s")) == "up 2 kbit/s (not given: same as down), down 2 kbit/s, latency 0 ms"
+    assert ef.Network.parse("up=1Mbit/s") == link
+    assert link.json()["down"] == 1e6
+    assert ef.Links.parse(["up=1Mbit/s"]).of(["a"]) == [link]
+
+
+def test_without_rates_only_the_latency_takes_time_and_that_is_said() -> None:
     assert ef.Network().seconds(up=1e9, down=1e9) == 0
-    assert ef.Network(latency="10ms").seconds(up=1, down=1) == pytest.approx(0.02)
-    assert ef.Network(up="1Mbit/s").seconds(up=5e5, down=1e9) == pytest.approx(0.5)
+    link = ef.Network(latency="10ms")
+    assert link.seconds(up=1, down=1) == pytest.approx(0.02)
+    assert str(link) == "rates without limit, latency 10 ms"
+    assert link.json()["up"] is None
+    assert str(ef.Network(up="1kbit/s", down=float("inf"))) == "up 1 kbit/s, down without limit, latency 0 ms"
 
 
 def test_parse() -> None:
@@ -40,6 +53,7 @@ def test_parse() -> None:
         ("up=1e999", "up = '1e999'"),
         ("speed=1Mbit/s", "'speed=1Mbit/s' is not one of"),
         ("up", "'up' is not one of"),
+        ("", "says nothing"),
         ("up=1kbit/s,up=2kbit/s", "given twice"),
         ("latency=5h", "latency = '5h'"),
     ],

@@ -84,7 +84,7 @@ class Inspection:
             "census": self.census.json(),
             "constants": [vars(c) for c in self.constants],
             "epsilon": self.epsilon,
-            "network": None if self.network is None else vars(self.network),
+            "network": None if self.network is None else self.network.json(),
             "plans": [plan.json() for plan in self.plans],
             "verdict": {
                 "winner": self.verdict.winner.json(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import inf, isfinite
 from typing import Any, Self
@@ -40,32 +40,44 @@ def quantity(name: str, text: str | float, units: dict[str, float]) -> float:
 class Network:
     """What one client's link can do: bits per second up and down, and the seconds that any message takes on top.
 
+    Where only one of the two rates is given, the other is the same; where none is, only the latency takes time.
+
     >>> Network(up="1Mbit/s", down="10Mbit/s", latency="250ms").seconds(up=1e6, down=5e6)
     2.0
+    >>> Network(up="1Mbit/s").seconds(up=1e6, down=5e6)
+    6.0
     """
 
-    up: float | str = inf
-    down: float | str = inf
+    up: float | str | None = None
+    down: float | str | None = None
     latency: float | str = 0.0
+    assumed: str = field(default="", init=False, compare=False)
+    """The rate that was not given, and is taken from the other."""
 
     def __post_init__(self) -> None:
-        for name, units in (("up", RATES), ("down", RATES), ("latency", TIMES)):
-            given = getattr(self, name)
-            value = inf if given == inf and name != "latency" else quantity(name, given, units)
-            if value <= 0 and name != "latency":
-                raise ValueError(f"{name} = {given!r}; a rate must be above 0")
-            object.__setattr__(self, name, value)
+        rates = {name: _given_rate(name, getattr(self, name)) for name in ("up", "down")}
+        missing = [name for name, rate in rates.items() if rate is None]
+        if len(missing) == 1:
+            object.__setattr__(self, "assumed", missing[0])
+        known = next((rate for rate in rates.values() if rate is not None), inf)
+        for name, rate in rates.items():
+            object.__setattr__(self, name, known if rate is None else rate)
+        object.__setattr__(self, "latency", quantity("latency", self.latency, TIMES))
 
     def seconds(self, up: float, down: float) -> float:
         """One round: x down, the message up, each after the latency."""
-        return 2 * float(self.latency) + up / float(self.up) + down / float(self.down)
+        return 2 * float(self.latency) + up / self.rate("up") + down / self.rate("down")
+
+    def rate(self, way: str) -> float:
+        """Bits per second "up" or "down"."""
+        return float(getattr(self, way))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From "up=1Mbit/s,down=10Mbit/s,latency=50ms"; what is left out costs no time.
+        """From "up=1Mbit/s,down=10Mbit/s,latency=50ms".
 
-        >>> Network.parse("up=1Mbit/s,latency=50ms").seconds(up=1e6, down=1e9)
-        1.1
+        >>> str(Network.parse("up=1Mbit/s,latency=50ms"))
+        'up 1 Mbit/s, down 1 Mbit/s (not given: same as up), latency 50 ms'
         """
         given: dict[str, str] = {}
         for part in filter(None, text.split(",")):
@@ -75,10 +87,22 @@ class Network:
             if name in given:
                 raise ValueError(f"{name} is given twice in {text!r}")
             given[name] = value
-        return cls(**given)
+        if not given:
+            raise ValueError(f"the network {text!r} says nothing; give up=RATE, down=RATE, latency=TIME or some of them")
+        return cls(given.get("up"), given.get("down"), given.get("latency", 0.0))
+
+    def json(self) -> dict[str, Any]:
+        """For machines; a rate without limit is null."""
+        rates = {way: None if self.rate(way) == inf else self.rate(way) for way in ("up", "down")}
+        return {**rates, "latency": self.latency, "assumed": self.assumed, "text": str(self)}
 
     def __str__(self) -> str:
-        rates = [f"{name} {_rate(float(rate))}" for name, rate in (("up", self.up), ("down", self.down)) if rate != inf]
+        if self.rate("up") == self.rate("down") == inf:
+            return f"rates without limit, latency {1000 * float(self.latency):g} ms"
+        other = {"up": "down", "down": "up"}
+        rates = [
+            f"{way} {_rate(self.rate(way))}" + f" (not given: same as {other[way]})" * (way == self.assumed) for way in other
+        ]
         return ", ".join([*rates, f"latency {1000 * float(self.latency):g} ms"])
 
 
@@ -109,8 +133,8 @@ class Links:
     def parse(cls, texts: Sequence[str]) -> Self:
         """From "up=1Mbit/s" for all clients, or one "CLASS: up=1Mbit/s" for every class.
 
-        >>> str(Links.parse(["phone-*: up=1kbit/s", "up=1Mbit/s"]))
-        'phone-*: up 1 kbit/s, latency 0 ms; *: up 1 Mbit/s, latency 0 ms'
+        >>> str(Links.parse(["phone-*: up=1kbit/s,down=2kbit/s", "latency=9ms"]))
+        'phone-*: up 1 kbit/s, down 2 kbit/s, latency 0 ms; *: rates without limit, latency 9 ms'
         """
         classes: dict[str, Network] = {}
         for text in texts:
@@ -133,7 +157,7 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
     `up` and `down`: what the clients send and receive in a round, in any unit; the bits of the history are shared out in
     this proportion. A round is one trip down and one up; what comes before round 0 travels with it.
     """
-    told = [(float(each.up), float(each.down), 2 * float(each.latency)) for each in networks]
+    told = [(each.rate("up"), each.rate("down"), 2 * float(each.latency)) for each in networks]
     up_rate, down_rate, trip = np.array(told).T
     per_up, per_down = up / up.sum() / up_rate, down / down.sum() / down_rate
     steps = zip(
@@ -145,6 +169,18 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
     return np.cumsum([float(np.max(t * trip + u * per_up + d * per_down)) for t, u, d in steps])
 
 
+def _given_rate(name: str, given: float | str | None) -> float | None:
+    """Bits per second; None where nothing is said."""
+    if given is None or given == inf:
+        return None if given is None else inf
+    value = quantity(name, given, RATES)
+    if value <= 0:
+        raise ValueError(f"{name} = {given!r}; a rate must be above 0")
+    return value
+
+
 def _rate(bits: float) -> str:
+    if bits == inf:
+        return "without limit"
     unit = next((u for u in ("Gbit/s", "Mbit/s", "kbit/s") if bits >= RATES[u]), "bit/s")
     return f"{bits / RATES[unit]:g} {unit}"
