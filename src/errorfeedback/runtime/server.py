@@ -207,7 +207,8 @@ class Server:
         """Why the run ends here, if it does. Every rule sees every round, also the last."""
         loss = None if telemetry is None else telemetry.loss
         mapping = None if self.move is None or not self.move.norm2 else self.move.norm2**0.5 / self.move.gamma
-        seen = Progress(t, self.uplink / self.support.n, clock.seconds, loss, mapping, x)
+        n = self.support.n
+        seen = Progress(t, self.uplink / n, clock.seconds, loss, mapping, x, self.downlink / n)
         with clock.paused():
             looked = [rule.next(state, seen) for rule, state in zip(self.stop, self.stop_states, strict=True)]
         reasons, self.stop_states = [reason for reason, _ in looked], [state for _, state in looked]

@@ -29,6 +29,8 @@ class Progress:
     """||x - x_last|| / gamma, an estimate of the gradient mapping's norm; None where x has not moved."""
     x: Model
     """The active entries of the model."""
+    down_bits: float = 0.0
+    """Bits received so far, the mean over clients."""
 
 
 @dataclass(frozen=True)
