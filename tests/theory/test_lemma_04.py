@@ -36,13 +36,13 @@ def test_lemma_4_scatter_norm_is_at_most_c(dense, seed):
 
 @THEORY
 @given(denses(kinds=("squared",)))
-def test_lemma_4_tight_the_most_shared_feature_attains_c_and_c_minus_1_is_refuted(dense):
+def test_lemma_4_tight_the_most_shared_feature_attains_c_and_one_percent_less_is_refuted(dense):
     support = dense.problem().support
     busiest = int(np.argmax(support.counts))
     u = indicator(support, busiest)
     assert norm2(support.scatter(u)) == support.c * norm2(u)
     assert holds(support, u, support.c)
-    assert not holds(support, u, support.c - 1), "negative control"
+    assert not holds(support, u, 0.99 * support.c), "negative control"
 
 
 @THEORY
@@ -59,7 +59,7 @@ def test_lemma_4_tight_parallel_vectors_give_equality_at_c_equal_to_n(n, d):
     support = Support(indptr=np.arange(n + 1) * d, indices=np.tile(np.arange(d), n), d=d)
     u = np.tile(np.random.default_rng(0).standard_normal(d), n)
     assert np.isclose(norm2(support.scatter(u)), n * norm2(u), rtol=1e-12)
-    assert not holds(support, u, n - 1), "negative control"
+    assert not holds(support, u, 0.99 * n), "negative control"
 
 
 def test_negative_control_vectors_outside_R_d_i_break_the_lemma():

@@ -63,5 +63,5 @@ def broken(n: int, L_factor: float, c: float) -> bool:
 def test_negative_control_a_smaller_L_or_c_is_refuted():
     for n in (2, 5):
         assert not broken(n, 1.0, n)
-        assert broken(n, 0.9, n), "L ten percent too small"
-        assert broken(n, 1.0, n - 1), "c - 1 instead of c"
+        assert broken(n, 0.99, n), "L one percent too small"
+        assert broken(n, 1.0, 0.99 * n), "c one percent too small"

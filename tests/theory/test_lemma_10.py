@@ -85,13 +85,13 @@ def test_negative_control_theta_too_large_or_beta_or_L_plus_too_small_is_refuted
     theta, beta = theta_beta(k / d)
     assert per_client_holds(now, after, theta, beta)
     assert mean_holds(now, after, theta, beta, L_plus=1.0)
-    assert not per_client_holds(now, after, 1.02 * theta, beta)
-    assert not per_client_holds(now, after, theta, 0.95 * beta)
-    assert not mean_holds(now, after, 1.02 * theta, beta, L_plus=1.0)
-    assert not mean_holds(now, after, theta, 0.95 * beta, L_plus=1.0)
-    assert not mean_holds(now, after, theta, beta, L_plus=0.95)
-    wrong = theta_beta(min(1.0, 1.2 * k / d))
-    assert not per_client_holds(now, after, *wrong), "alpha 20 percent too large"
+    assert not per_client_holds(now, after, 1.01 * theta, beta)
+    assert not per_client_holds(now, after, theta, 0.99 * beta)
+    assert not mean_holds(now, after, 1.01 * theta, beta, L_plus=1.0)
+    assert not mean_holds(now, after, theta, 0.99 * beta, L_plus=1.0)
+    assert not mean_holds(now, after, theta, beta, L_plus=0.99)
+    wrong = theta_beta(1.01 * k / d)
+    assert not per_client_holds(now, after, *wrong), "alpha one percent too large"
 
 
 def test_negative_control_the_largest_alpha_i_does_not_do_for_all_clients():

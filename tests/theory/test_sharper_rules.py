@@ -1,5 +1,5 @@
-"""Every proved rule: its Psi falls by (gamma/2)||grad f||^2 in a step of EF21 from any state, and not with wrong
-constants."""
+"""Every proved rule, with the library's own compressors: its Psi falls by (gamma/2)||grad f||^2 in a step of EF21 from
+random states. That one percent more is too much is decided in test_descent_by_eigenvalues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ RULES = [type(rule) for rule in rules(ef.EF21(ef.TopK(1)))]
 SHARPER = [rule for rule in RULES if issubclass(rule, Sharper)]
 ROUNDING = 1e-9
 SEEDS = range(4)
-OPTIMISTIC = 20.0
 
 
 @cache
@@ -60,39 +59,6 @@ def test_psi_falls_in_every_step(rule: type[Proved], kind: str) -> None:
         assert worst <= ROUNDING, (problem, compressor)
         checked += 1
     assert checked == (0 if rule is ef.Convex and "penalty" in kind else len(cases(kind)))
-
-
-def caught(rule: Proved, gamma: float, problem: Problem, theory: Theory, at: list[State]) -> bool:
-    """Whether some state shows that this gamma is too large."""
-    compressor = theory.compressor
-    assert isinstance(compressor, Contractive)
-    proof = replace(rule.proof(theory, ef.EF21(compressor)), gamma=gamma)
-    return any(rise(problem, compressor, proof, state) > ROUNDING for state in at)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_step_twenty_times_larger_fails(rule: type[Proved]) -> None:
-    """The negative control: the same check, the same states. (The published rules are far from tight on rare features.)"""
-    verdicts = [
-        caught(rule(), OPTIMISTIC * rule().gamma(theory), problem, theory, at)
-        for kind in KINDS
-        for problem, _, theory, at in cases(kind)
-        if not rule().missing(theory)
-    ]
-    assert np.mean(verdicts) >= (0.95 if issubclass(rule, Sharper) else 0.8)
-
-
-@pytest.mark.parametrize("rule", SHARPER)
-def test_a_compression_constant_twenty_times_too_small_fails(rule: type[Sharper]) -> None:
-    """L as it is, M/20: the step stays below 1/L, so that only the theorem's own part can fail."""
-    verdicts = [
-        caught(rule(), largest_root(theory.L, rule().M(theory) / OPTIMISTIC), problem, theory, at)
-        for kind in KINDS
-        for problem, _, theory, at in cases(kind)
-        if not rule().missing(theory) and theory.xi_i.max() > 2
-    ]
-    assert len(verdicts) > 50
-    assert np.mean(verdicts) >= 0.75
 
 
 @pytest.mark.parametrize("kind", KINDS)

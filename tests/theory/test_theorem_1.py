@@ -158,12 +158,13 @@ def test_theorem_1_tight_certificate_of_the_library_breaks_one_percent_beyond():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("c", [1, 3, 6])
-def test_negative_control_a_step_far_too_large_violates_the_descent(kind, c):
-    # The step is conservative, so 'far' is 1000 times; literal computation and certificate both see it. Many rows per
-    # client: on separable data (logistic loss, few rows) a step cannot be too long.
+def test_negative_control_a_step_that_is_too_large_violates_the_descent(kind, c):
+    # Along a run, for literal computation and certificate. Random problems are far from the worst case of the theorem (whose
+    # tight instances, where 1% more fails, are in test_descent_by_eigenvalues); 3/L is too much for every quadratic. Many
+    # rows per client: on separable data (logistic loss, few rows) a step cannot be too long.
     instance = dense(c, 6, 9, c, kind, most_rows=30)
     k = (1,) * 6
-    gamma = 1000 * step_of_the_theorem(instance, k)
+    gamma = (30 if kind == "logistic" else 3) / largest(instance.hessians().mean(axis=0))
     x0 = np.ones(9)
     for start in STARTS:
         assert not descends(instance, k, list(ef21(instance, k, gamma, x0, start, ROUNDS)), gamma)
