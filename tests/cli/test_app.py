@@ -98,3 +98,28 @@ def test_ctrl_c_is_a_sentence_and_exit_code_130(moment, tmp_path):
     assert "Interrupted: the command has not finished." in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize("pressed", [True, False])
+def test_an_error_that_a_library_makes_of_ctrl_c_is_no_traceback_and_others_are(pressed):
+    """Struck inside its callbacks, numba's compiler says "no compiled object yet"."""
+    program = f"""if True:
+        import os, signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        import errorfeedback.cli.app
+        from errorfeedback.__main__ import main
+        def broken():
+            try:
+                if {pressed}:
+                    os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                pass
+            raise RuntimeError("no compiled object yet")
+        errorfeedback.cli.app.app = broken
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == (130 if pressed else 1)
+    assert ("Interrupted: the command has not finished." in done.stderr) == pressed
+    assert ("Traceback" in done.stderr) != pressed
