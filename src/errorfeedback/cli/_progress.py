@@ -1,16 +1,13 @@
-"""Progress bars: one for all rounds with rounds per second and time left, one line for each curve that is running."""
+"""Bars with rounds per second and the time left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
-
-from errorfeedback.experiments.jobs import Job
-from errorfeedback.experiments.runner import Told, distinct
 
 
 class Speed(ProgressColumn):
@@ -21,33 +18,26 @@ class Speed(ProgressColumn):
         return Text(f"{speed:,.0f} rounds/s" if speed else "", style="progress.data.speed")
 
 
+class Bars(Progress):
+    """On standard error where that is a terminal; a task's `words` stand below."""
+
+    def __init__(self, shown: bool, console: Console | None = None) -> None:
+        console = Console(stderr=True) if console is None else console
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), Speed(), TimeRemainingColumn())
+        super().__init__(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield from (Text(task.fields["words"]) for task in self.tasks if task.fields.get("words"))
+
+
 @contextmanager
-def display(jobs: Sequence[Job], shown: bool) -> Iterator[Told]:
-    """What to call with news of the jobs; draws on standard error, and only if asked to."""
-    if not shown:
-        yield lambda job, rounds, finished: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield _Bars(bars, distinct(jobs)).told
+def one_run(rounds: int, shown: bool) -> Iterator[Callable[[int, str], None]]:
+    """What to call with the round that a run of at most `rounds` is at, and with what there is to say about it."""
+    with Bars(shown) as bars:
+        bar = bars.add_task("starting", total=rounds)
 
+        def at(t: int, words: str) -> None:
+            bars.update(bar, completed=t, description=f"round {t:,} of at most {rounds:,}", words=words)
 
-class _Bars:
-    def __init__(self, bars: Progress, jobs: Sequence[Job]) -> None:
-        self.bars, self.total = bars, len(jobs)
-        self.all = bars.add_task(f"0 of {self.total} parts", total=sum(job.work for job in jobs))
-        self.rounds: dict[Job, int] = {}
-        self.lines: dict[Job, int] = {}
-        self.done = 0
-
-    def told(self, job: Job, rounds: int, finished: bool) -> None:
-        self.rounds[job] = max(rounds, self.rounds.get(job, 0))
-        if finished:
-            self.done += 1
-            if job in self.lines:
-                self.bars.remove_task(self.lines.pop(job))  # type: ignore[arg-type]
-        elif job in self.lines:
-            self.bars.update(self.lines[job], completed=rounds)  # type: ignore[arg-type]
-        else:
-            self.lines[job] = self.bars.add_task(f"  {job.problem.slug}: {job.label}", total=job.work, completed=rounds)
-        self.bars.update(self.all, completed=sum(self.rounds.values()), description=f"{self.done} of {self.total} parts")
+        yield at

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from errorfeedback.cli._progress import display
+from errorfeedback.cli._jobs import display
 from errorfeedback.cli._verdicts import verdicts
 from errorfeedback.experiments.base import Options
 from errorfeedback.experiments.catalogue import catalogue, chosen

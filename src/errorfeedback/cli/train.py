@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of
 from errorfeedback.cli._inputs import estimator_of, rows_of
+from errorfeedback.cli._progress import one_run
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.data.tables import Data, read
 from errorfeedback.estimators.base import LinearEF21
@@ -63,23 +62,16 @@ def train(
             rows, names = sum(each for each, _ in told), np.concatenate([each for _, each in told])
             if links is not None:
                 links.of(names.tolist())  # every client has one
-            shown = on.leads and not quiet
-            live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True) if shown else None
-            if live is not None:
-                live.start()
-            try:
+            with one_run(rounds, on.leads and not quiet) as at:
                 model.fit(
                     found.A,
                     found.y,
                     groups=found.clients,
-                    watch=_view(live, model, len(names)),
+                    watch=_view(at, model, len(names)),
                     valid=_held(held),
                     engine=on,
                     checkpoint=None if checkpoint is None else Checkpoint(checkpoint, seconds=SECONDS),
                 )
-            finally:
-                if live is not None:
-                    live.stop()
     if on.leads:
         _write(out, model, found, rows, inputs.target, links)
 
@@ -92,22 +84,14 @@ def _held(held: Data | None) -> tuple[Any, Any] | None:
     return held.A, held.y
 
 
-def _view(live: Live | None, model: LinearEF21, n: int) -> Callable[[dict[str, float]], None] | None:
-    """A table that follows the run."""
-    if live is None:
-        return None
+def _view(at: Callable[[int, str], None], model: LinearEF21, n: int) -> Callable[[dict[str, float]], None]:
+    """Follows the run."""
 
     def show(row: dict[str, float]) -> None:
-        table = Table("round", "loss", "step", "bytes up per client", "validation loss", "score")
-        last = model.validation_[-1:]
-        table.add_row(
-            f"{row['round']:.0f}",
-            f"{row['f']:.6g}",
-            f"{row['gamma']:.4g}",
-            f"{row['uplink_bits'] / 8 / n:,.0f}",
-            *(f"{number:.4f}" for number in (last[0] if last else ())),
-        )
-        live.update(table)
+        words = f"loss {row['f']:.6g}, step {row['gamma']:.4g}, {row['uplink_bits'] / 8 / n:,.0f} bytes up per client"
+        for loss, score in model.validation_[-1:]:
+            words += f", validation loss {loss:.4f}, score {score:.4f}"
+        at(int(row["round"]), words)
 
     return show
 

@@ -1,0 +1,38 @@
+"""The progress of a reproduction: one bar for all rounds, and one for each curve that is running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from errorfeedback.cli._progress import Bars
+from errorfeedback.experiments.jobs import Job
+from errorfeedback.experiments.runner import Told, distinct
+
+
+@contextmanager
+def display(jobs: Sequence[Job], shown: bool) -> Iterator[Told]:
+    """What to call with news of the jobs."""
+    with Bars(shown) as bars:
+        yield _Jobs(bars, distinct(jobs)).told
+
+
+class _Jobs:
+    def __init__(self, bars: Bars, jobs: Sequence[Job]) -> None:
+        self.bars, self.total = bars, len(jobs)
+        self.all = bars.add_task(f"0 of {self.total} parts", total=sum(job.work for job in jobs))
+        self.rounds: dict[Job, int] = {}
+        self.lines: dict[Job, int] = {}
+        self.done = 0
+
+    def told(self, job: Job, rounds: int, finished: bool) -> None:
+        self.rounds[job] = max(rounds, self.rounds.get(job, 0))
+        if finished:
+            self.done += 1
+            if job in self.lines:
+                self.bars.remove_task(self.lines.pop(job))  # type: ignore[arg-type]
+        elif job in self.lines:
+            self.bars.update(self.lines[job], completed=rounds)  # type: ignore[arg-type]
+        else:
+            self.lines[job] = self.bars.add_task(f"  {job.problem.slug}: {job.label}", total=job.work, completed=rounds)
+        self.bars.update(self.all, completed=sum(self.rounds.values()), description=f"{self.done} of {self.total} parts")
