@@ -80,7 +80,7 @@ def test_an_unknown_name_and_an_empty_folder_are_usage_errors(tmp_path):
 def test_missing_data_is_named_and_the_exit_code_tells(tmp_path, monkeypatch):
     monkeypatch.setenv("ERRORFEEDBACK_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("errorfeedback.data.libsvm.SITE", (tmp_path / "nowhere").as_uri() + "/")
+    monkeypatch.setattr("errorfeedback.data.known.SITE", (tmp_path / "nowhere").as_uri() + "/")
     result = run("reproduce", "figure-5", "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert "put the file named a9a" in result.output.replace("\n", " ")

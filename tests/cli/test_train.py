@@ -12,7 +12,9 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from errorfeedback.cli.app import app
-from errorfeedback.data.tables import Encoding, read
+from errorfeedback.data.encoding import Indices
+from errorfeedback.data.read import read
+from errorfeedback.data.reading import Reading
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import load, save
 
@@ -60,8 +62,8 @@ def test_train_writes_model_history_and_report(folder):
 
 
 def test_text_columns_are_one_hot_and_the_client_column_is_left_out(folder):
-    found = read(str(folder / "train.csv"), client_column="shop")
-    assert found.encoding.names == ["colour=blue", "colour=green", "colour=red", "size"]
+    found = read(str(folder / "train.csv"), Reading(client_column="shop"))
+    assert list(found.encoding.names) == ["colour=blue", "colour=green", "colour=red", "size"]
     assert found.A.shape == (400, 4)
     assert set(found.A[:, [0, 1, 2]].sum(axis=1).tolist()) == {1.0}
 
@@ -174,10 +176,12 @@ BAD = {
     "no client column 'city'": lambda d: ["--client-column", "city", d / "train.csv"],
     "no target column 'price'": lambda d: ["--target", "price", d / "train.csv"],
     "the file is empty": lambda d: [empty(d / "empty")],
-    "has no value in row 2": lambda d: [text(d / "hole.csv", "a,target\n1,x\n,y\n")],
+    "missing in 2 columns (in how many of 3 rows): 'a' (1), 'b' (2); --missing impute fills numbers": lambda d: [
+        text(d / "hole.csv", "a,b,target\n1,,x\n,,y\n1,2,y\n")
+    ],
     "one class only": lambda d: [text(d / "one.csv", "a,target\n1,x\n2,x\n")],
-    "contains infinity": lambda d: [text(d / "inf.csv", "a,target\ninf,x\n2.0,y\n")],
-    "has no value in row 1;": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
+    "column 'a' has infinity in row 1": lambda d: [text(d / "inf.csv", "a,target\ninf,x\n2.0,y\n")],
+    "missing in 1 columns": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
     "it must be a number and one of B": lambda d: ["--budget", "1 mile", d / "train.csv"],
     "no such file": lambda d: [d / "nothing"],
 }
@@ -224,7 +228,7 @@ def test_a_damaged_or_foreign_model_file_is_a_clear_error(folder, tmp_path):
 def test_a_model_file_gives_back_the_model(tmp_path):
     X, y = np.eye(6), np.array([3, 5, 7] * 2)
     model = EF21Classifier(n_clients=2, max_iter=50).fit(X, y)
-    back = load(save(tmp_path / "m.npz", model, Encoding(6), {"who": "test"})).model
+    back = load(save(tmp_path / "m.npz", model, Indices(6, base=1), {"who": "test"})).model
     assert np.array_equal(back.predict_proba(X), model.predict_proba(X))
     assert back.predict(X).tolist() == model.predict(X).tolist()
 

@@ -45,7 +45,7 @@ def test_the_start_is_uniform_within_one_over_sqrt_of_d():
 def test_a_data_set_that_is_not_there_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("ERRORFEEDBACK_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("errorfeedback.data.libsvm.SITE", (tmp_path / "nowhere").as_uri() + "/")
+    monkeypatch.setattr("errorfeedback.data.known.SITE", (tmp_path / "nowhere").as_uri() + "/")
     with pytest.raises(FileNotFoundError, match="put the file named w5a"):
         Libsvm("w5a", seed=0).check()
     with pytest.raises(FileNotFoundError, match=MNIST):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from errorfeedback.data.tables import Data, read
+from errorfeedback.cli.verbs._reading import ColumnOptions, FileOptions, IndexBase
+from errorfeedback.data.read import read
+from errorfeedback.data.reading import Reading
+from errorfeedback.data.rows import Data
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
 from errorfeedback.estimators.model_file import Saved, load
@@ -44,22 +48,55 @@ def budget_of(text: str) -> float | None:
     return quantity("budget", text, SIZES) if text else None
 
 
+def reading_of(options: FileOptions) -> Reading:
+    """What the options say about a file."""
+    made = Reading(
+        target=options.target,
+        missing=options.missing,
+        index_base=None if options.index_base is IndexBase.AUTO else int(options.index_base),
+        separator="\t" if options.separator == r"\t" else options.separator,
+        decimal=options.decimal,
+        charset=options.charset,
+        date_format=options.date_format,
+        limit=int(quantity("expand limit", options.expand_limit, SIZES)),
+    )
+    if not isinstance(options, ColumnOptions):
+        return made
+    return replace(
+        made,
+        client_column=options.client_column,
+        weight_column=options.weight_column,
+        drop=tuple(options.drop or ()),
+        only=tuple(options.only or ()),
+        text=tuple(options.text or ()),
+        number=tuple(options.number or ()),
+    )
+
+
+def say(notes: Sequence[str]) -> None:
+    """What was decided, filled in or left out while reading; not among the results."""
+    for note in notes:
+        typer.echo(note, err=True)
+
+
 def groups_of(path: Path | None, data: Data) -> NDArray[Any] | None:
     """One client per row: from a file with one name per line, or from the data's own column."""
     if path is None:
         return data.clients
     names = np.asarray([line.strip() for line in path.read_text(encoding="utf-8").splitlines()])
-    if len(names) != data.A.shape[0]:
-        raise ValueError(f"{path} names {len(names)} clients, but {data.name} has {data.A.shape[0]} rows; give one per row")
+    if len(names) != data.file_rows:
+        raise ValueError(f"{path} names {len(names)} clients, but {data.name} has {data.file_rows} rows; give one per row")
     if "" in names:
         raise ValueError(f"{path}: line {names.tolist().index('') + 1} is empty; name a client in every line")
-    return names
+    return names if data.kept is None else names[data.kept]
 
 
-def model_and_data(run: Path, source: str, target: str | None) -> tuple[Saved, Data]:
+def model_and_data(run: Path, source: str, reading: Reading) -> tuple[Saved, Data]:
     """A trained model and data in its encoding."""
     if not run.exists():
         raise FileNotFoundError(f"{run}: no such folder or model file; `errorfeedback train DATA --out {run}` makes one")
     saved = load(run / MODEL if run.is_dir() else run)
-    given = target if target is not None else saved.provenance.get("target")
-    return saved, read(source, target=given, encoding=saved.encoding)
+    given = reading.target if reading.target is not None else saved.provenance.get("target")
+    found = read(source, replace(reading, target=given), encoding=saved.encoding)
+    say(found.notes)
+    return saved, found

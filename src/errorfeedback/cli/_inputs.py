@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from errorfeedback.cli._data import groups_of
+from errorfeedback.cli._data import groups_of, reading_of
 from errorfeedback.cli.verbs._inputs import CLIENTS, Inputs
 from errorfeedback.data.parts import hand_out, read_folder
-from errorfeedback.data.tables import Data, read
+from errorfeedback.data.read import read
+from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
@@ -44,11 +45,11 @@ def rows_of(inputs: Inputs, together: Together = ALONE) -> Data:
         raise ValueError(
             f"--groups names the clients of one file's rows, and {inputs.data} is a folder; use --client-column"
         )
-    return read_folder(inputs.data, together, target=inputs.target, client_column=inputs.client_column)
+    return read_folder(inputs.data, together, reading_of(inputs))
 
 
 def _whole(inputs: Inputs) -> Data:
-    found = read(inputs.data, target=inputs.target, client_column=inputs.client_column)
+    found = read(inputs.data, reading_of(inputs))
     if found.y is None:
         raise ValueError(f"{inputs.data} has no target, and there is nothing to fit without one (--target)")
     names, rows, n = groups_of(inputs.groups, found), found.A.shape[0], inputs.clients

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.cli._data import clear_errors, model_and_data
+from errorfeedback.cli._data import clear_errors, model_and_data, reading_of
+from errorfeedback.cli.verbs._reading import FileOptions
 from errorfeedback.estimators.classifier import EF21Classifier
 
 
-def evaluate(run: Path, data: str, *, target: str | None, as_json: bool) -> None:
+def evaluate(options: FileOptions, run: Path, data: str, *, as_json: bool) -> None:
     """How good a trained model is on data with known targets."""
     with clear_errors():
-        saved, found = model_and_data(run, data, target)
+        saved, found = model_and_data(run, data, reading_of(options))
         if found.y is None:
             raise ValueError(f"{data} has no target column; name it with --target")
         scores = measured(saved.model, found.A, found.y)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from errorfeedback.cli._data import clear_errors, model_and_data
+from errorfeedback.cli._data import clear_errors, model_and_data, reading_of
+from errorfeedback.cli.verbs._reading import FileOptions
 from errorfeedback.estimators.classifier import EF21Classifier
 
 
-def predict(run: Path, data: str, *, out: Path | None, target: str | None) -> None:
+def predict(options: FileOptions, run: Path, data: str, *, out: Path | None) -> None:
     """Predict every row: its class with all probabilities, or its value, as CSV."""
     with clear_errors():
-        saved, found = model_and_data(run, data, target)
+        saved, found = model_and_data(run, data, replace(reading_of(options), labelled=False))
         model: Any = saved.model
         said = model.predict(found.A)
     head, rows = ["prediction"], [[value] for value in said.tolist()]
     if isinstance(model, EF21Classifier):
         head += [f"p({name})" for name in model.classes_.tolist()]
         rows = [row + p for row, p in zip(rows, model.predict_proba(found.A).tolist(), strict=True)]
+    if found.kept is not None:  # a row that was left out keeps its line
+        told = iter(rows)
+        rows = [next(told) if kept else [""] * len(head) for kept in found.kept]
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
         return

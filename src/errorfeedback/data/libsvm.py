@@ -1,200 +1,251 @@
-"""LIBSVM files, by path or by name. The reader is scikit-learn's.
+"""LIBSVM files: a line is `label index:value ...`, with ascending indices; `qid:...` and what follows a # is passed over.
 
-A name is looked for in the folder that ERRORFEEDBACK_DATA names and in its subfolders, then in the user's cache, then
-on LIBSVM's site; a file found by name must have the known sha256.
+A number is what the pattern below says, and nothing else: no underscores, no nan, no infinity. Whether indices start at 0
+or at 1 cannot be seen in every file, so it is decided once, from the training data, and is part of the encoding.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import hashlib
-import lzma
 import math
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from importlib import import_module
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.caches import user_cache
+from errorfeedback.core import Floats
+from errorfeedback.data.compressed import lines
+from errorfeedback.data.encoding import Encoding, Indices
+from errorfeedback.data.known import KNOWN, find
+from errorfeedback.data.reading import LIMIT, Reading
+from errorfeedback.data.rows import Data, Raw
 
-SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
-VARIABLE = "ERRORFEEDBACK_DATA"
-
-
-@dataclass(frozen=True)
-class Known:
-    """A file as LIBSVM distributes it."""
-
-    rows: int
-    features: int
-    sha256: str
-
-
-KNOWN = {
-    "a9a": Known(32561, 123, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
-    "a9a.t": Known(16281, 123, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9"),
-    "mushrooms": Known(8124, 112, "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538"),
-    "phishing": Known(11055, 68, "0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a"),
-    "w5a": Known(9888, 300, "50599ff799c35726061b747912c106ee1b084280411c086f10e5adb3487c3993"),
-}
-
-OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+NUMBER = rb"[+-]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?+\d++)?+"
+LINE = re.compile(rb"\s*+(?:%b(?:\s++qid:\d++)?+(?:\s++\d++:%b)*+)?+\s*+" % (NUMBER, NUMBER))
+LARGEST = 2**31 - 1
+"""Index."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A: (rows, features) in CSR; y: one label per row as the file has it."""
+    """A: (rows, features) in CSR; y: one label per row as the file has it; index_base: the number of the first feature."""
 
     A: sparse.csr_array
     y: NDArray[Any]
     name: str
     path: Path
+    index_base: int = 1
 
     def __iter__(self) -> Iterator[Any]:
         """`A, y = ef.load(...)`."""
         return iter((self.A, self.y))
 
 
-def load(source: str | os.PathLike[str], *, features: int | None = None) -> Dataset:
-    """Read a LIBSVM file (also .gz, .bz2, .xz): a path, or one of the names in `errorfeedback.data.libsvm.KNOWN`.
+def load(
+    source: str | os.PathLike[str], *, features: int | None = None, index_base: int | None = None, limit: int = LIMIT
+) -> Dataset:
+    """Read a LIBSVM file (also .gz, .bz2, .xz): a path, or one of the names in `errorfeedback.data.known.KNOWN`.
 
     `features` fixes the number of columns (a test file may lack the last ones); by default the largest index in the
-    file, and for a known name the published number.
+    file, and for a known name the published number. `index_base` is the number of the first feature, 0 or 1; by default 0
+    where the file has an index 0. A test file may have none: give it the base of the training file.
     """
-    path = Path(source)
-    name = str(source)
-    if not path.is_file() and name in KNOWN:
+    found = open_libsvm(source, limit)
+    if features is None:
+        encoding = found.learn([found.summary()], Reading(index_base=index_base))[0]
+    else:
+        encoding = Indices(features, found.base(index_base))
+        found.refuse_above(encoding)
+    assert isinstance(encoding, Indices)
+    assert encoding.base is not None
+    return Dataset(found.matrix(encoding), found.labels, found.name, found.path, encoding.base)
+
+
+def open_libsvm(source: str | os.PathLike[str], limit: int) -> Rows:
+    """A file as it is, by path or by name."""
+    path, name = Path(source), str(source)
+    known = None if path.is_file() else KNOWN.get(name)
+    if known is not None:
         path = find(name)
-        features = KNOWN[name].features if features is None else features
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a LIBSVM file in it")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file, and not a known data set ({', '.join(KNOWN)})")
-    A, y = _read(path, features)
-    return Dataset(A, y, path.name if path.name not in KNOWN else name, path)
-
-
-def find(name: str) -> Path:
-    """The checked file of a known data set; downloaded into the cache where no folder has it."""
-    for place in (_folder, cache):
-        folder = place()
-        if folder is not None:
-            for path in sorted(folder.rglob(name)):
-                if path.is_file():
-                    return _checked(name, path)
-    return _download(name)
-
-
-def cache() -> Path:
-    """Where downloads are kept."""
-    if not user_cache().is_absolute():
-        raise FileNotFoundError(f"this user has no home to keep downloads in; set {VARIABLE} to the data files' folder")
-    return user_cache() / "errorfeedback"
-
-
-def _folder() -> Path | None:
-    named = os.environ.get(VARIABLE)
-    if named is None:
-        return None
-    if not Path(named).is_dir():
-        raise FileNotFoundError(f"{VARIABLE}={named}: no such folder; point it at the folder that holds the data files")
-    return Path(named)
-
-
-def _checked(name: str, path: Path) -> Path:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != KNOWN[name].sha256:
-        raise ValueError(
-            f"{path}: sha256 is {digest}, but {name} as LIBSVM distributes it has {KNOWN[name].sha256}; "
-            "replace the file, or pass its path to read it as it is"
-        )
-    return path
-
-
-def _download(name: str) -> Path:
-    target = cache() / name
-    part = target.with_name(f"{name}.{os.getpid()}.part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(SITE + name, timeout=60) as answer:
-            part.write_bytes(answer.read())
-        _checked(name, part)
-        part.replace(target)
-    except (urllib.error.URLError, OSError) as error:
-        raise FileNotFoundError(
-            f"{name} is not in the folder of {VARIABLE} ({os.environ.get(VARIABLE, 'not set')}) nor in {cache()}, and "
-            f"{SITE}{name} could not be fetched ({error}); put the file named {name} into one of them"
-        ) from error
-    finally:
-        part.unlink(missing_ok=True)
-    return target
-
-
-def _read(path: Path, features: int | None) -> tuple[sparse.csr_array, NDArray[Any]]:
-    reader: Any = import_module("sklearn.datasets").load_svmlight_file  # half a second to import: only where it is used
-    with _open(path) as file:
-        try:
-            A, y = reader(file, n_features=features)
-        except (ValueError, OverflowError, EOFError, OSError, lzma.LZMAError) as error:
-            raise ValueError(_diagnosis(path, features, error)) from error
-    if not len(y):
+    labels, counts, indices, values = _parsed(path, limit)
+    if not len(labels):
         raise ValueError(f"{path}: the file has no rows")
-    return sparse.csr_array(A), y
+    return Rows(path, name if known else path.name, labels, counts, indices, values, known.features if known else 0, limit)
 
 
-def _open(path: Path) -> IO[bytes]:
-    opened: IO[bytes] = OPENERS[path.suffix](path) if path.suffix in OPENERS else path.open("rb")
-    return opened
+@dataclass(frozen=True, eq=False)
+class Rows(Raw):
+    """A LIBSVM file: for every row its label and how many entries it has, and all entries with the indices of the file.
+    features: how many there are at least."""
+
+    path: Path
+    name: str
+    labels: Floats
+    counts: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    values: Floats
+    features: int
+    limit: int
+
+    def summary(self) -> tuple[int, int, int]:
+        """The lowest index, the largest, and how many features there are at least."""
+        return int(self.indices.min(initial=LARGEST)), int(self.indices.max(initial=-1)), self.features
+
+    @staticmethod
+    def learn(summaries: Sequence[tuple[int, int, int]], reading: Reading) -> tuple[Encoding, list[str]]:
+        low, high, features = (max(each) for each in zip(*((-lo, hi, f) for lo, hi, f in summaries), strict=True))
+        base, notes = reading.index_base, []
+        if base is None:
+            base, why = (0, "there is an index 0") if low == 0 else (1, "there is no index 0")
+            if not features:  # a known data set starts at 1
+                notes = [f"indices start at {base}: {why} (--index-base {1 - base} if that is wrong)"]
+        return Indices(max(high + 1 - base, features, 0), base), notes
+
+    def encoded(self, encoding: Encoding, reading: Reading) -> Data:
+        if not isinstance(encoding, Indices):
+            raise encoding.refuse(self.name, Indices.files)
+        reading.refuse_columns(self.name)
+        if reading.target is not None:
+            raise ValueError(f"target = {reading.target!r}, but the target of a LIBSVM file is the first word of every line")
+        if encoding.base is None:
+            if reading.index_base is None:
+                raise ValueError(
+                    "the model is of a version that did not keep whether the indices of LIBSVM files start at 0 or 1; "
+                    "say --index-base 0 or --index-base 1"
+                )
+            encoding = replace(encoding, base=reading.index_base)
+        assert encoding.base is not None
+        if reading.index_base not in (None, encoding.base):
+            raise ValueError(
+                f"index base {reading.index_base}, but the indices of the training data start at {encoding.base}"
+            )
+        beyond = self.indices - encoding.base >= encoding.width
+        notes = []
+        if beyond.any():
+            row = np.repeat(np.arange(len(self.counts)), self.counts)
+            notes.append(
+                f"{self.name}: {beyond.sum():,} values in {len(np.unique(row[beyond])):,} rows are of features that "
+                f"training did not have (indices above {encoding.width - 1 + encoding.base}); ignored"
+            )
+        y = self.labels if reading.labelled else None
+        return Data(self.matrix(encoding), y, None, encoding, self.name, notes=tuple(notes))
+
+    def base(self, wanted: int | None) -> int:
+        """The number of the first feature, as this file alone says it."""
+        return (0 if self.indices.min(initial=1) == 0 else 1) if wanted is None else wanted
+
+    def matrix(self, encoding: Indices) -> sparse.csr_array:
+        """The rows without features that the encoding does not have."""
+        assert encoding.base is not None
+        if encoding.base == 1 and self.indices.min(initial=1) == 0:
+            line = self._line(lambda index: index == 0)
+            raise ValueError(
+                f"{self.path}, line {line}: index 0, but indices start at 1; --index-base 0 where they start at 0"
+            )
+        ends = np.concatenate([[0], np.cumsum(self.counts)])
+        columns, values = self.indices - encoding.base, self.values
+        inside = columns < encoding.width
+        if not inside.all():
+            ends = np.concatenate([[0], np.cumsum(inside)])[ends]
+            columns, values = columns[inside], values[inside]
+        return sparse.csr_array((values, columns, ends), shape=(len(self.labels), encoding.width))
+
+    def refuse_above(self, encoding: Indices) -> None:
+        """Where the number of features is fixed."""
+        assert encoding.base is not None
+        last = encoding.width - 1 + encoding.base
+        if self.indices.max(initial=-1) > last:
+            line = self._line(lambda index: index > last)
+            raise ValueError(f"{self.path}, line {line}: an index is above the {encoding.width} features asked for")
+
+    def _line(self, wrong: Callable[[int], bool]) -> int:
+        """The line of the first index of which that is true."""
+        for number, line in _numbered(self.path, self.limit):
+            if any(wrong(int(word.partition(b":")[0])) for word in line.split()[1:] if not word.startswith(b"qid")):
+                return number
+        raise AssertionError("no line has such an index")
 
 
-def _diagnosis(path: Path, features: int | None, error: Exception) -> str:
-    """The reader's error with the line it is about."""
+def _parsed(path: Path, limit: int) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Labels, entries per row, indices and values of a whole file."""
+    parts = []
+    for batch in lines(path, limit):
+        found = [line.partition(b"#")[0] for line in batch]
+        if not all(map(LINE.fullmatch, found)):
+            raise _fault_in(path, limit)
+        parts.append(_numbers(path, limit, [line for line in found if line.strip()]))
+    empty = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    labels, counts, indices, values = (np.concatenate(each) for each in zip(empty, *parts, strict=True))
+    return labels, counts, indices, values
+
+
+def _numbers(path: Path, limit: int, rows: list[bytes]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], Floats]:
+    text = b"\n".join(rows)
+    if b"qid" in text:
+        rows = [re.sub(rb"qid:\d+", b"", row) for row in rows]
+        text = b"\n".join(rows)
+    counts = np.array([row.count(b":") for row in rows], dtype=np.int64)
+    flat = np.fromstring(text.replace(b":", b" "), sep=" ")  # label, index, value, index, value, ..., label, ...
+    starts = np.cumsum(1 + 2 * counts) - (1 + 2 * counts)
+    entries = np.delete(flat, starts).reshape(-1, 2)
+    indices, values = entries[:, 0], entries[:, 1]
+    first = np.zeros(len(indices), dtype=bool)
+    first[(np.cumsum(counts) - counts)[counts > 0]] = True
+    ascends = first[1:] | (np.diff(indices) > 0)
+    if not ascends.all() or not np.isfinite(flat).all() or indices.max(initial=0) > LARGEST:
+        raise _fault_in(path, limit)
+    return flat[starts], counts, indices.astype(np.int64), values.copy()
+
+
+def _numbered(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
     number = 0
-    try:
-        with _open(path) as file:
-            for number, line in enumerate(file, start=1):
-                fault = _fault(line.split(b"#")[0].split(), features)
-                if fault:
-                    return f"{path}, line {number}: {fault}"
-    except (EOFError, OSError, lzma.LZMAError) as broken:
-        return f"{path}, after line {number}: the compressed file is damaged ({broken})"
-    return f"{path}: {error}"
+    for batch in lines(path, limit):
+        for line in batch:
+            number += 1
+            yield number, line.partition(b"#")[0]
 
 
-def _fault(words: list[bytes], features: int | None) -> str | None:
+def _fault_in(path: Path, limit: int) -> ValueError:
+    """What is wrong with the first line that is wrong."""
+    for number, line in _numbered(path, limit):
+        fault = _fault(line.split())
+        if fault:
+            return ValueError(f"{path}, line {number}: {fault}")
+    raise AssertionError(f"{path} is refused, and every line of it is right")
+
+
+def _fault(words: list[bytes]) -> str | None:
     """What is wrong with a line of the form `label index:value ...`."""
     if not words:
         return None
-    if not _is_number(words[0]):
-        return f"the label {words[0].decode(errors='replace')!r} is not a number"
+    label, *rest = words
+    if not re.fullmatch(NUMBER, label) or not math.isfinite(float(label)):
+        return f"the label {_text(label)} is not a finite number"
     last = -1
-    for word in words[1:]:
-        text = word.decode(errors="replace")
+    for place, word in enumerate(rest):
         index, colon, value = word.partition(b":")
-        if index == b"qid" and colon:
+        if index == b"qid" and value.isdigit() and place == 0:
             continue
-        if not colon or not index.isdigit() or not _is_number(value):
-            return f"{text!r} is not of the form index:value"
+        if not colon or not index.isdigit() or not value:
+            return f"{_text(word)} is not of the form index:value"
+        if not re.fullmatch(NUMBER, value) or not math.isfinite(float(value)):
+            return f"{_text(word)}: the value is not a finite number"
+        if len(index) > 20 or int(index) > LARGEST:
+            return f"index {_text(index)} is too large ({LARGEST} at most)"
         if int(index) <= last:
             return f"index {int(index)} after {last}: indices must ascend"
-        if features is not None and int(index) > features:
-            return f"index {int(index)} is above the {features} features asked for"
-        if int(index) >= 2**31:
-            return f"index {int(index)} is too large (2147483647 at most)"
         last = int(index)
     return None
 
 
-def _is_number(word: bytes) -> bool:
-    try:
-        return not math.isnan(float(word))
-    except ValueError:
-        return False
+def _text(word: bytes) -> str:
+    return repr(word[:80].decode(errors="replace"))

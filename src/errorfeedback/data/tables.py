@@ -1,14 +1,11 @@
-"""Data from files: LIBSVM, CSV and TSV, Parquet (by pyarrow, an optional extra), and .npz of scipy.sparse.
-
-A table's columns of numbers are taken as they are; columns of text become one column per value (one-hot). What was done is
-an `Encoding`, so that a second file is read in the same way; a value that was not seen in training is all zeros.
+"""Tables: CSV, TSV, Parquet. Columns with names become features; three of them may be the target, the client and the weight
+of a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,143 +13,193 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.data.libsvm import KNOWN, load
-from errorfeedback.extras import import_extra
+from errorfeedback.core import Floats
+from errorfeedback.data.arrow import parquet, separated
+from errorfeedback.data.columns import Column, Numbers, Summary, Words, category_features, learned, number_features
+from errorfeedback.data.compressed import kind
+from errorfeedback.data.encoding import Category, Columns, Encoding, Number
+from errorfeedback.data.reading import Missing, Reading, named
+from errorfeedback.data.rows import Data, Raw
 
-
-@dataclass(frozen=True)
-class Encoding:
-    """How columns became features: (name, None) for numbers, (name, values) for text. Without columns: just a width."""
-
-    width: int
-    columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """A name for every feature."""
-        if not self.columns:
-            return [f"index {j + 1}" for j in range(self.width)]
-        return [n if v is None else f"{n}={value}" for n, v in self.columns for value in (("",) if v is None else v)]
+SEPARATORS: dict[str, str | None] = {".csv": None, ".tsv": "\t"}
+"""None: found in the first line."""
+TARGET = "target"
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """What a file holds. y is None where the file has no target, clients where it names none."""
+class Table(Raw):
+    """A table as it is. index: columns that pandas wrote for its index."""
 
-    A: sparse.csr_array
-    y: NDArray[Any] | None
-    clients: NDArray[Any] | None
-    encoding: Encoding
-    name: str
+    path: Path
+    columns: dict[str, Column]
+    index: frozenset[str]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.path.name
+
+    def summary(self) -> tuple[list[str], list[str], dict[str, Summary]]:
+        return list(self.columns), sorted(self.index), {name: column.summary() for name, column in self.columns.items()}
+
+    @staticmethod
+    def learn(summaries: Sequence[Any], reading: Reading) -> tuple[Encoding, list[str]]:
+        names, index, _ = summaries[0]
+        if any(each[0] != names for each in summaries):
+            raise ValueError("the part files have different columns; they must have the same, in the same order")
+        forced = {*named(reading.text, names, "--text"), *named(reading.number, names, "--number")}
+        missing = Missing.REFUSE if reading.missing is None else reading.missing
+        found: list[Number | Category] = []
+        notes: list[str] = []
+        for name in _features(names, set(index) - forced, reading, notes):
+            files = [each[2][name] for each in summaries]
+            spec, note = learned(name, files, impute=missing is Missing.IMPUTE, forced=name in forced)
+            found += [] if spec is None else [spec]
+            notes += [] if note is None else [note]
+        if not found:
+            raise ValueError(f"no column is left to learn from; the columns are {', '.join(map(repr, names))}")
+        return Columns(tuple(found), missing), notes
+
+    def encoded(self, encoding: Encoding, reading: Reading) -> Data:
+        if not isinstance(encoding, Columns):
+            raise encoding.refuse(self.name, Columns.files)
+        roles = self._roles(reading)
+        kept, notes = self._kept(encoding, roles, reading)
+        rows = np.flatnonzero(kept)
+        A, more = self._matrix(encoding, rows)
+        target, client, weight = (None if each is None else each.take(rows) for each in roles)
+        return Data(
+            A=A,
+            y=None if target is None else self._plain_target(target),
+            clients=None if client is None else client.plain(),
+            encoding=encoding,
+            name=self.name,
+            weights=None if weight is None else self._weights(weight),
+            kept=None if kept.all() else kept,
+            notes=(*notes, *more),
+        )
+
+    def _roles(self, reading: Reading) -> tuple[Column | None, Column | None, Column | None]:
+        """Target, client, weight."""
+        for what, name in (("client", reading.client_column), ("weight", reading.weight_column)):
+            if name is not None and name not in self.columns:
+                raise ValueError(f"{self.path}: no {what} column {name!r}; the columns are {', '.join(self.columns)}")
+        target = self.columns.get(reading.target or TARGET) if reading.labelled else None
+        client, weight = (self.columns[n] if n else None for n in (reading.client_column, reading.weight_column))
+        return target, client, weight
+
+    def _kept(
+        self, encoding: Columns, roles: Sequence[Column | None], reading: Reading
+    ) -> tuple[NDArray[np.bool_], list[str]]:
+        """Which rows are taken, where values are missing."""
+        policy = encoding.missing if reading.missing is None else reading.missing
+        absent = [spec.name for spec in encoding.columns if spec.name not in self.columns]
+        if absent:
+            raise ValueError(f"{self.path}: no column {', '.join(map(repr, absent))}, which the model was trained with")
+        needed = {role.name: role.missing for role in roles if role is not None}
+        gaps = {spec.name: self.columns[spec.name].missing for spec in encoding.columns}
+        gaps = {name: mask for name, mask in {**gaps, **needed}.items() if mask.any()}
+        if not gaps:
+            return np.ones(self._length, dtype=bool), []
+        counted = ", ".join(f"{name!r} ({mask.sum():,})" for name, mask in gaps.items())
+        if policy is Missing.REFUSE:
+            raise ValueError(
+                f"{self.path}: values are missing in {len(gaps)} columns (in how many of {self._length:,} rows): {counted}; "
+                "--missing impute fills numbers with the median and makes missing text a value of its own, "
+                "--missing drop leaves the rows out"
+            )
+        fatal = [mask for name, mask in gaps.items() if policy is Missing.DROP or name in needed]
+        kept = ~np.logical_or.reduce(fatal) if fatal else np.ones(self._length, dtype=bool)
+        if not kept.any():
+            raise ValueError(f"{self.path}: no row is left without the rows where a value is missing: {counted}")
+        left_out = [f"{self.name}: {(~kept).sum():,} of {self._length:,} rows are left out: values are missing in {counted}"]
+        filled = [f"{self.name}: missing values are filled in: {counted}"]
+        return kept, [
+            *([] if kept.all() else left_out),
+            *(filled if policy is Missing.IMPUTE and len(gaps) > len(fatal) else []),
+        ]
+
+    @property
+    def _length(self) -> int:
+        return len(next(iter(self.columns.values())).missing)
+
+    def _matrix(self, encoding: Columns, rows: NDArray[Any]) -> tuple[sparse.csr_array, list[str]]:
+        parts, notes = [], []
+        for spec in encoding.columns:
+            column = self.columns[spec.name].take(rows)
+            if column.missing.all() and isinstance(spec, Category):
+                column = Words(spec.name, np.full(len(rows), -1), ())
+            if isinstance(spec, Number) and isinstance(column, Numbers):
+                self._refuse_infinite(column)
+                parts.append(number_features(spec, column))
+            elif isinstance(spec, Category) and isinstance(column, Words):
+                features, note = category_features(spec, column)
+                parts.append(features)
+                notes += [] if note is None else [f"{self.name}: {note}"]
+            else:
+                here, there = ("numbers", "text") if isinstance(spec, Category) else ("text", "numbers")
+                raise ValueError(
+                    f"{self.path}: column {spec.name!r} has {here}, but the model was trained with {there} there"
+                )
+        return sparse.csr_array(sparse.hstack(parts, format="csr")), notes
+
+    def _refuse_infinite(self, column: Numbers) -> None:
+        if np.isinf(column.values).any():
+            whole = self.columns[column.name]
+            assert isinstance(whole, Numbers)
+            row = int(np.argmax(np.isinf(whole.values))) + 1
+            raise ValueError(
+                f"{self.path}: column {column.name!r} has infinity in row {row}; --drop {column.name}, or mend it"
+            )
+
+    def _plain_target(self, target: Column) -> NDArray[Any]:
+        if isinstance(target, Numbers):
+            self._refuse_infinite(target)
+            if target.dates:
+                raise ValueError(f"{self.path}: the target {target.name!r} has dates; it must have classes or numbers")
+        return target.plain()
+
+    def _weights(self, weight: Column) -> Floats:
+        if not isinstance(weight, Numbers) or weight.dates:
+            raise ValueError(f"{self.path}: the weight column {weight.name!r} must have numbers")
+        bad = ~(np.isfinite(weight.values) & (weight.values >= 0))
+        if bad.any() or not weight.values.any():
+            why = f"is {weight.values[bad][0]:g} in a row" if bad.any() else "is 0 in every row"
+            raise ValueError(f"{self.path}: the weight {weight.name!r} {why}; weights are at least 0, and not all 0")
+        return weight.values.astype(np.float64)
 
 
-def read(
-    source: str, *, target: str | None = None, client_column: str | None = None, encoding: Encoding | None = None
-) -> Data:
-    """Read a file by its ending; what is neither a table nor .npz is LIBSVM (or the name of a known data set).
-
-    target: the column to predict (tables: "target" by default; .npz: its number, the last by default). With `encoding`
-    the columns are those of training, and the target may be missing.
-    """
-    path = Path(source)
-    if not path.exists() and source not in KNOWN:
-        raise FileNotFoundError(f"{source}: no such file, and not a known data set ({', '.join(KNOWN)})")
-    if path.suffix in TABLES and path.is_file():
-        return _table(path, TABLES[path.suffix](path), target or "target", client_column, encoding)
-    if client_column is not None:
-        raise ValueError(f"{source} has no columns with names, so there is no client column {client_column!r}; use --groups")
-    if path.suffix == ".npz" and path.is_file():
-        return _npz(path, target, encoding)
-    if source not in KNOWN and path.is_file() and not path.stat().st_size:
-        raise ValueError(f"{source}: the file is empty")
-    found = load(source, features=None if encoding is None else encoding.width)
-    return Data(found.A, found.y, None, Encoding(found.A.shape[1]), found.name)
+def _features(names: Sequence[str], index: set[str], reading: Reading, notes: list[str]) -> list[str]:
+    """The columns to learn from."""
+    only, drop = named(reading.only, names, "--only"), named(reading.drop, names, "--drop")
+    target = reading.target or TARGET
+    if target not in names:
+        first = "; the first line of a table must name its columns" if all(map(_is_number, names[:-1])) else ""
+        raise ValueError(f"no target column {target!r}; the columns are {', '.join(map(repr, names))} (--target){first}")
+    others = {target, reading.client_column, reading.weight_column, *drop}
+    if only:
+        return [name for name in only if name not in others]
+    notes += [f"column {name!r} is the index of a pandas table: left out" for name in names if name in index - others]
+    return [name for name in names if name not in others | index]
 
 
-def _npz(path: Path, target: str | None, encoding: Encoding | None) -> Data:
-    try:
-        A = sparse.csc_array(sparse.load_npz(path))
-    except (ValueError, OSError, KeyError) as error:
-        raise ValueError(f"{path}: not a matrix saved by scipy.sparse.save_npz ({error})") from error
-    if encoding is not None and A.shape[1] == encoding.width:
-        return Data(sparse.csr_array(A), None, None, encoding, path.name)
-    column = A.shape[1] - 1 if target is None else int(target)
-    if not 0 <= column < A.shape[1]:
-        raise ValueError(f"{path}: target column {column}, but the matrix has {A.shape[1]} columns")
-    rest = np.delete(np.arange(A.shape[1]), column)
-    y = A[:, [column]].toarray().ravel()
-    return Data(sparse.csr_array(A[:, rest]), y, None, Encoding(len(rest)), path.name)
+def _is_number(name: str) -> bool:
+    return name.lstrip("+-").replace(".", "", 1).isdigit()
 
 
-def _arrow(module: str) -> Any:
-    return import_extra(module, "reading CSV, TSV and Parquet")
-
-
-def _separated(delimiter: str) -> Callable[[Path], Any]:
-    def reader(path: Path) -> Any:
-        csv = _arrow("pyarrow.csv")
-        try:
-            return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter))
-        except _arrow("pyarrow").ArrowInvalid as error:
-            raise ValueError(f"{path}: {error}") from error
-
-    return reader
-
-
-def _parquet(path: Path) -> Any:
-    try:
-        return _arrow("pyarrow.parquet").read_table(path)
-    except _arrow("pyarrow").ArrowInvalid as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-TABLES: dict[str, Callable[[Path], Any]] = {".csv": _separated(","), ".tsv": _separated("\t"), ".parquet": _parquet}
-
-
-def _table(path: Path, table: Any, target: str, client_column: str | None, encoding: Encoding | None) -> Data:
-    names = list(table.column_names)
-    if not table.num_rows:
-        raise ValueError(f"{path}: the table has no rows")
-    if encoding is None and target not in names:
-        raise ValueError(f"{path}: no target column {target!r}; the columns are {', '.join(names)} (--target)")
-    if client_column is not None and client_column not in names:
-        raise ValueError(f"{path}: no client column {client_column!r}; the columns are {', '.join(names)}")
-    columns = {name: _column(path, name, table) for name in names}
-    y = columns.get(target)
-    clients = None if client_column is None else columns[client_column]
+def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> Table:
+    """A table as it is. What a column is by the options or by the encoding, it is whatever it looks like in this file."""
+    specs = encoding.columns if isinstance(encoding, Columns) else ()
+    coerced = {spec.name for spec in specs if isinstance(spec, Number) and spec.coerced}
+    if kind(path) == ".parquet":
+        columns, index = parquet(path, reading)
+    else:
+        asked = [word for words in (reading.text, reading.number) for each in words for word in (each, *each.split(","))]
+        text = {spec.name for spec in specs if isinstance(spec, Category)} | coerced | set(asked)
+        columns, index = separated(path, reading, text, SEPARATORS[kind(path)]), set()
+    names = list(columns)
     if encoding is None:
-        encoding = _learn({n: c for n, c in columns.items() if n not in (target, client_column)}, path)
-    return Data(_encode(path, columns, encoding), y, clients, encoding, path.name)
-
-
-def _column(path: Path, name: str, table: Any) -> NDArray[Any]:
-    column = table.column(name)
-    if column.null_count:
-        row = next(k for k, value in enumerate(column.to_pylist()) if value is None)
-        raise ValueError(f"{path}: column {name!r} has no value in row {row + 1}; fill it or drop the row")
-    values = np.asarray(column.to_pylist())
-    return values if values.dtype.kind in "fiub" else values.astype(str)
-
-
-def _learn(columns: dict[str, NDArray[Any]], path: Path) -> Encoding:
-    if not columns:
-        raise ValueError(f"{path}: no column is left to learn from")
-    learned = tuple((n, None if c.dtype.kind in "fiub" else tuple(np.unique(c).tolist())) for n, c in columns.items())
-    return Encoding(sum(1 if values is None else len(values) for _, values in learned), learned)
-
-
-def _encode(path: Path, columns: dict[str, NDArray[Any]], encoding: Encoding) -> sparse.csr_array:
-    missing = [name for name, _ in encoding.columns if name not in columns]
-    if missing:
-        raise ValueError(f"{path}: no column {missing[0]!r}, which the model was trained with")
-    parts = [_features(path, name, columns[name], values) for name, values in encoding.columns]
-    return sparse.csr_array(sparse.hstack(parts, format="csr"))
-
-
-def _features(path: Path, name: str, column: NDArray[Any], values: Sequence[str] | None) -> Any:
-    if values is None:
-        if column.dtype.kind not in "fiub":
-            raise ValueError(f"{path}: column {name!r} has text, but the model was trained with numbers there")
-        return sparse.csr_array(column.astype(np.float64)[:, None])
-    encoder = import_module("sklearn.preprocessing").OneHotEncoder(categories=[list(values)], handle_unknown="ignore")
-    return encoder.fit(np.asarray(values)[:, None]).transform(column.astype(str)[:, None])
+        coerced = set(named(reading.number, names, "--number"))
+    for name in coerced & set(names):
+        column = columns[name]
+        columns[name] = column.numbers(reading.decimal) if isinstance(column, Words) else column
+    return Table(path, columns, frozenset(index))

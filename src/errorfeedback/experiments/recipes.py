@@ -19,7 +19,7 @@ import numpy as np
 
 from errorfeedback import api as ef
 from errorfeedback.core import Floats, Model
-from errorfeedback.data.libsvm import KNOWN, VARIABLE, find
+from errorfeedback.data.known import KNOWN, VARIABLE, find
 from errorfeedback.problems.base import Problem
 
 MNIST = "t10k-images-idx3-ubyte"

@@ -1,5 +1,5 @@
 """What `train`, `inspect` and `compare` are told about the data and the objective: one set of options with one set of
-defaults. A verb that takes an `Inputs` as its first parameter gets an option for every field (`with_inputs`).
+defaults. A verb that takes an `Inputs` as its first parameter gets an option for every field (`with_options`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from errorfeedback.cli.verbs._reading import ColumnOptions
+
 DATA = "LIBSVM, .csv, .tsv, .parquet, .npz, a known name (a9a, ...), or a folder of parts."
 CLIENTS = 10
 """Where nobody says how many, and at most one per row."""
 
 
-@dataclass(frozen=True)
-class Inputs:
+@dataclass(frozen=True, kw_only=True)
+class Inputs(ColumnOptions):
     """The data, who has which rows, and the objective."""
 
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA)]
@@ -27,8 +29,6 @@ class Inputs:
         None
     )
     groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None
-    client_column: Annotated[str | None, typer.Option(help="The column of a table that names the client.")] = None
-    target: Annotated[str | None, typer.Option(help="The column to predict (tables: 'target'; .npz: the last).")] = None
     regression: Annotated[bool, typer.Option(help="Least squares instead of classification.")] = False
     l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0
     l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4
@@ -37,19 +37,19 @@ class Inputs:
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal, and of what is random in a method.")] = 0
 
 
-def with_inputs(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb, whose first parameter is an `Inputs`, with an option for every field of it."""
-    hints = get_type_hints(Inputs, include_extras=True)
+def with_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb, whose first parameter is a dataclass of options, with an option for every field of it."""
+    first, *own = signature(verb, eval_str=True).parameters.values()
+    hints = get_type_hints(first.annotation, include_extras=True)
     shared = [
         Parameter(f.name, Parameter.KEYWORD_ONLY, default=_default(f.default), annotation=hints[f.name])
-        for f in fields(Inputs)
+        for f in fields(first.annotation)
     ]
-    _, *own = signature(verb, eval_str=True).parameters.values()
 
     @wraps(verb)
     def called(**given: Any) -> None:
-        inputs = Inputs(**{field.name: given.pop(field.name) for field in fields(Inputs)})
-        verb(inputs, **given)
+        options = first.annotation(**{field.name: given.pop(field.name) for field in fields(first.annotation)})
+        verb(options, **given)
 
     every = [*shared, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own)]
     called.__signature__ = Signature(every)  # type: ignore[attr-defined]

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from errorfeedback.cli.verbs._begin import begin
-from errorfeedback.cli.verbs._inputs import Inputs, with_inputs
+from errorfeedback.cli.verbs._inputs import Inputs, with_options
 from errorfeedback.extras import require
 
 
-@with_inputs
+@with_options
 def inspect(
     inputs: Inputs,
     k: Annotated[

@@ -8,18 +8,21 @@ from typing import Annotated
 import typer
 
 from errorfeedback.cli.verbs._begin import begin
+from errorfeedback.cli.verbs._inputs import with_options
+from errorfeedback.cli.verbs._reading import FileOptions
 
 
+@with_options
 def predict(
+    options: FileOptions,
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
     ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing it.")] = None,
-    target: Annotated[str | None, typer.Option(help="The target column, where the data has one: it is left out.")] = None,
 ) -> None:
     """Predict every row: its class with all probabilities, or its value, as CSV."""
     begin(files=[out])
     from errorfeedback.cli.predict import predict as work
 
-    work(run, data, out=out, target=target)
+    work(options, run, data, out=out)

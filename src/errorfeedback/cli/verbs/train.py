@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from errorfeedback.cli.verbs._begin import begin
-from errorfeedback.cli.verbs._inputs import Inputs, with_inputs
+from errorfeedback.cli.verbs._inputs import Inputs, with_options
 from errorfeedback.cli.verbs._words import NETWORK
 
 
-@with_inputs
+@with_options
 def train(
     inputs: Inputs,
     out: Annotated[Path, typer.Option(help="Folder for the model, the history and the report.")],

@@ -1,0 +1,233 @@
+"""Columns of a table as a file has them, and what training learns from them.
+
+A column is numbers, or text. Dates are numbers: days since 1970, and the feature is years since the first date of training.
+Left out with a word: text that is another one in nearly every row (it would be learned by heart), a number that only counts
+the rows, and a column without any value. A column that looks like numbers or dates and is not quite is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from errorfeedback.core import Floats
+from errorfeedback.data.encoding import YEAR, Category, Number, date
+
+NUMBER_LIKE = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+COMMA_LIKE = re.compile(r"\s*[+-]?[\d.]+(,\d+)?\s*")
+DATE_LIKE = re.compile(r"\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(\D.*)?", re.DOTALL)
+FEW = 20
+"""Rows or values that are too few to say that a column names its rows."""
+MOST = 0.5
+"""Text with more different values than that share of its rows names the rows."""
+
+
+@dataclass(frozen=True)
+class NumberSummary:
+    """What is to be known of a file's column of numbers. counts: 1, 2, 3, ... from that number on (None: it does not)."""
+
+    present: int
+    missing: int
+    median: float
+    lowest: float
+    dates: bool
+    counts: int | None
+    coerced: bool
+
+
+@dataclass(frozen=True)
+class TextSummary:
+    """What is to be known of a file's column of text."""
+
+    present: int
+    missing: int
+    values: tuple[str, ...]
+    doubt: str | None = None
+    """Why it may not be meant as text."""
+
+
+Summary = NumberSummary | TextSummary
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """values: NaN where there is none. dtype: what they were before they were floats. dates: they are days since 1970."""
+
+    name: str
+    values: Floats
+    dtype: np.dtype[Any]
+    dates: bool = False
+    coerced: bool = False
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return np.isnan(self.values)
+
+    def plain(self) -> NDArray[Any]:
+        """As the file has them; none may be missing."""
+        return self.values.astype(self.dtype)
+
+    def take(self, rows: NDArray[Any]) -> Numbers:
+        return Numbers(self.name, self.values[rows], self.dtype, self.dates, self.coerced)
+
+    def summary(self) -> NumberSummary:
+        there = self.values[~self.missing]
+        whole = self.dtype.kind in "iu" and len(there) == len(self.values) > 0
+        counts = int(there[0]) if whole and np.array_equal(np.diff(there), np.ones(len(there) - 1)) else None
+        order = np.sort(there[np.isfinite(there)]) if np.isfinite(there).any() else np.zeros(1)
+        median = 0.5 * float(order[(len(order) - 1) // 2]) + 0.5 * float(order[len(order) // 2])
+        return NumberSummary(
+            len(there), len(self.values) - len(there), median, float(order[0]), self.dates, counts, self.coerced
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Text: row by row a place in `values`, -1 where there is none."""
+
+    name: str
+    codes: NDArray[np.int64]
+    values: tuple[str, ...]
+    typed: bool = False
+    """The file itself says that it is text."""
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return self.codes < 0
+
+    def plain(self) -> NDArray[Any]:
+        """As the file has it; none may be missing."""
+        return np.asarray(self.values, dtype=str)[self.codes]
+
+    def take(self, rows: NDArray[Any]) -> Words:
+        return Words(self.name, self.codes[rows], self.values, self.typed)
+
+    def summary(self) -> TextSummary:
+        missing = int(self.missing.sum())
+        return TextSummary(len(self.codes) - missing, missing, self.values, self._doubt())
+
+    def numbers(self, decimal: str) -> Numbers:
+        """What is a number in it; all else is missing."""
+        said = [value.strip().replace(decimal, ".") for value in self.values]
+        known = [float(value) if NUMBER_LIKE.fullmatch(value) and "," not in value else np.nan for value in said]
+        return Numbers(self.name, np.array([*known, np.nan])[self.codes], np.dtype(np.float64), coerced=True)
+
+    def _doubt(self) -> str | None:
+        """Text that is mostly numbers, or mostly dates, was not meant as text."""
+        if self.typed:
+            return None
+        for pattern, kind, remedy in (
+            (NUMBER_LIKE, "numbers", f"--number {self.name} takes what is no number as missing"),
+            (COMMA_LIKE, "numbers with a decimal comma", "--decimal , reads them"),
+            (DATE_LIKE, "dates in another form than 2020-01-31", "--date-format says which, as --date-format %d/%m/%Y"),
+        ):
+            alike = [bool(pattern.fullmatch(value)) for value in self.values]
+            if sum(alike) > MOST * len(alike):
+                odd = (
+                    "" if all(alike) else f", but has {self.values[alike.index(False)]!r} in {self._row(alike.index(False))}"
+                )
+                return f"looks like {kind} ({self.values[alike.index(True)]!r}){odd}; {remedy}"
+        return None
+
+    def _row(self, code: int) -> str:
+        return f"row {int(np.argmax(self.codes == code)) + 1}"
+
+
+Column = Numbers | Words
+
+
+def learned(
+    name: str, files: Sequence[Summary], *, impute: bool, forced: bool
+) -> tuple[Number | Category | None, str | None]:
+    """What a column becomes, from its summaries in all files; None with the reason where it is left out."""
+    known = [each for each in files if each.present]
+    if not known:
+        return None, f"column {name!r} has no value at all: left out"
+    if len({type(each) for each in known}) > 1:
+        raise ValueError(
+            f"column {name!r} has text in some part files and numbers in others; --text {name} takes it as text"
+        )
+    marked = impute and any(each.missing for each in files)
+    texts = [each for each in known if isinstance(each, TextSummary)]
+    if texts:
+        return _category(name, texts, marked, forced)
+    return _number(name, [each for each in known if isinstance(each, NumberSummary)], marked, forced)
+
+
+def _category(name: str, files: Sequence[TextSummary], marked: bool, forced: bool) -> tuple[Category | None, str | None]:
+    values, present = sorted({value for each in files for value in each.values}), sum(each.present for each in files)
+    doubts = [each.doubt for each in files if each.doubt]
+    if doubts and not forced:
+        raise ValueError(f"column {name!r} {doubts[0]}; --text {name} takes it as text, --drop {name} leaves it out")
+    if not forced and len(values) >= FEW and len(values) > MOST * present:
+        return None, (
+            f"column {name!r} is text with {len(values):,} different values in {present:,} rows, so that it names the rows: "
+            f"left out (--text {name} keeps it)"
+        )
+    return Category(name, tuple(values), marked), None
+
+
+def _number(name: str, files: Sequence[NumberSummary], marked: bool, forced: bool) -> tuple[Number | None, str | None]:
+    rows = sum(each.present for each in files)
+    starts = [each.counts for each in files if each.counts is not None]
+    if not forced and rows >= FEW and len(starts) == len(files) and min(starts) in (0, 1):
+        return None, f"column {name!r} only counts the rows: left out (--number {name} keeps it)"
+    if len({each.dates for each in files}) > 1:
+        raise ValueError(f"column {name!r} has dates in some part files and numbers in others")
+    fill, coerced = _median(files), any(each.coerced for each in files)
+    if not files[0].dates:
+        return Number(name, fill, marked, coerced=coerced), None
+    origin = min(each.lowest for each in files)
+    return Number(name, fill, marked, origin, coerced), f"column {name!r} has dates: it becomes years since {date(origin)}"
+
+
+def _median(files: Sequence[NumberSummary]) -> float:
+    """The median; of several files, the median of theirs, each as heavy as it has rows."""
+    order = sorted(files, key=lambda each: each.median)
+    heavy = np.cumsum([each.present for each in order])
+    return order[int(np.searchsorted(heavy, heavy[-1] / 2))].median
+
+
+def number_features(spec: Number, column: Numbers) -> Any:
+    """The features of a column of numbers: (rows, 1), or (rows, 2) where missing ones are marked."""
+    values, missing = column.values, column.missing
+    if missing.any():
+        if spec.fill is None:
+            raise ValueError(
+                f"column {spec.name!r} has missing values, and the model is of a version that kept no medians; "
+                "train it again with --missing impute, or leave the rows out with --missing drop"
+            )
+        values = np.where(missing, spec.fill, values)
+    if spec.origin is not None:
+        values = (values - spec.origin) / YEAR
+    return sparse.csr_array(np.column_stack([values, missing]) if spec.marked else values[:, None])
+
+
+def category_features(spec: Category, column: Words) -> tuple[Any, str | None]:
+    """One feature per value, and what is to be said about values that training did not see: they have none."""
+    place = {value: j for j, value in enumerate(spec.values)}
+    if spec.marked:
+        places = np.array([place.get(value, -1) for value in column.values] + [len(spec.values)])  # [-1]: missing
+    else:
+        places = np.array([place.get(value, -1) for value in column.values] + [-1])
+    columns = places[column.codes]
+    rows = np.flatnonzero(columns >= 0)
+    found = sparse.csr_array((np.ones(len(rows)), (rows, columns[rows])), shape=(len(column.codes), len(spec.names)))
+    unseen = np.unique(column.codes[(columns < 0) & ~column.missing])
+    if not len(unseen):
+        return found, None
+    count = int(np.isin(column.codes, unseen).sum())
+    return (
+        found,
+        f"column {spec.name!r}: {count:,} rows have a value that training did not see ({_listed(column, unseen)}); ignored",
+    )
+
+
+def _listed(column: Words, codes: NDArray[Any]) -> str:
+    return ", ".join(repr(column.values[code]) for code in codes[:3]) + (", ..." if len(codes) > 3 else "")

@@ -1,0 +1,45 @@
+"""A file -> rows. By its ending it is a table (.csv, .tsv, .parquet), a matrix (.npz) or else LIBSVM; all of them may be
+compressed (.gz, .bz2, .xz).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from errorfeedback.data.compressed import kind
+from errorfeedback.data.encoding import Encoding
+from errorfeedback.data.known import KNOWN
+from errorfeedback.data.libsvm import open_libsvm
+from errorfeedback.data.matrices import open_matrix
+from errorfeedback.data.reading import Reading
+from errorfeedback.data.rows import Data, Raw
+from errorfeedback.data.tables import open_table
+
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+def read(source: str, reading: Reading | None = None, *, encoding: Encoding | None = None) -> Data:
+    """The rows of a file. With `encoding` the features are those of training, and the target may be missing."""
+    reading = Reading() if reading is None else reading
+    raw = open_raw(source, reading, encoding)
+    if encoding is not None:
+        return raw.encoded(encoding, reading)
+    learned, notes = raw.learn([raw.summary()], reading)
+    found = raw.encoded(learned, reading)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def open_raw(source: str, reading: Reading, encoding: Encoding | None = None) -> Raw:
+    """A file as it is."""
+    path = Path(source)
+    if not path.exists() and source not in KNOWN:
+        raise FileNotFoundError(f"{source}: no such file, and not a known data set ({', '.join(KNOWN)})")
+    if path.is_file():
+        if not path.stat().st_size:
+            raise ValueError(f"{source}: the file is empty")
+        if kind(path) in TABLES:
+            return open_table(path, reading, encoding)
+        if kind(path) == ".npz":
+            return open_matrix(path, reading)
+    return open_libsvm(source, reading.limit)
