@@ -28,7 +28,7 @@ LAYERS = [
     {"problems"},
     {"sparsity"},
     {"keyed", "machine"},
-    {"core", "registry", "extras", "caches"},
+    {"core", "registry", "extras", "caches", "notebook"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}
 

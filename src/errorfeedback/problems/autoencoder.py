@@ -17,7 +17,7 @@ from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.sparsity.support import full_support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Autoencoder(Problem):
     """Made by `autoencoder`."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
+from errorfeedback.notebook import table
 from errorfeedback.sparsity.support import Support
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class Curvature:
     """Every f_i is convex (the rows' part always is)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem(ABC):
     """n clients, each with a smooth f_i that depends on the features J_i only.
 
@@ -135,6 +136,23 @@ class Problem(ABC):
     def lower_bound(self) -> float:
         """A value that f never goes below (Assumption 3): all losses here are non-negative."""
         return 0.0
+
+    def __str__(self) -> str:
+        return f"n = {self.n} clients, d = {self.d} features, c = {self.support.c}, r = {self.support.r}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("clients (n)", self.n),
+            ("features (d)", self.d),
+            ("clients that share a feature, at most (c)", int(self.support.c)),
+            ("features of a client, at most (r)", int(self.support.r)),
+            ("columns of the data", self.width),
+            ("numbers", self.dtype),
+        ]
+        return table(str(self), rows)
 
     def memo(self, make: Callable[[Problem], T]) -> T:
         """make(self), computed once."""

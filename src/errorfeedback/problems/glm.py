@@ -34,7 +34,7 @@ Matrix = Any
 """numpy (rows, d), or anything of scipy.sparse."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GLM(Problem):
     """A linear model trained across clients. Made by `least_squares` and `logistic`."""
 

@@ -25,7 +25,7 @@ from errorfeedback.sparsity.support import add_at
 EXPONENT_BITS, WIDTH_BITS = 11, 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Problem):
     """The problem `inner` in the variable z = x / scale. Made by `scaled`."""
 

@@ -22,7 +22,7 @@ from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.sparsity.support import Support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Spread(Problem):
     """All clients; `part` has this process's own. Made by `runtime.spread`."""
 

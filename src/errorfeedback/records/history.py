@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from errorfeedback.core import Floats
+from errorfeedback.notebook import shown, table
 
 if TYPE_CHECKING:
     import pandas
@@ -27,6 +28,11 @@ COLUMNS = (
     "validation",
 )
 WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits"})
+
+SHOWN = ("f", "grad_norm2", "gamma", "uplink_bits", "downlink_bits")
+"""Columns that say at a glance how a run went."""
+ENDS = 3
+"""Rows of the beginning, and of the end, in a notebook."""
 
 
 class History(dict[str, Floats]):
@@ -55,6 +61,20 @@ class History(dict[str, Floats]):
     def rows(self) -> int:
         """How many rounds were recorded."""
         return len(self["round"])
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "<History: no round was recorded>"
+        known = {name: self[name] for name in ("round", *SHOWN) if not np.isnan(self[name]).all()}
+        told = ", ".join(f"{name} {shown(h[0].item())} -> {shown(h[-1].item())}" for name, h in known.items())
+        return f"<History: {self.rows:,} recorded rounds: {told}>"
+
+    def _repr_html_(self) -> str:
+        """The first and the last rows."""
+        every = range(self.rows)
+        few = every if self.rows <= 2 * ENDS else [*every[:ENDS], *every[-ENDS:]]
+        rows = [[self[name][k].item() for name in ("round", *SHOWN)] for k in few]
+        return table(f"{len(few)} of {self.rows:,} recorded rounds", rows, ("round", *SHOWN))
 
     def to_frame(self) -> pandas.DataFrame:
         """The history as a pandas frame (pandas is optional: `pip install pandas`)."""

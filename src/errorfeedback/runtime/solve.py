@@ -12,6 +12,7 @@ import numpy as np
 
 from errorfeedback.core import Model
 from errorfeedback.methods.base import Method
+from errorfeedback.notebook import shown, table
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.checkpoint import Checkpoint, Folder
@@ -26,7 +27,7 @@ from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.stepsizes.theory import Theory, analyse
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The model and what led to it."""
 
@@ -47,6 +48,26 @@ class Result:
     """The lower bound on f that the Lyapunov function uses."""
     certificate: Certificate
     """Whether the theorem behind the step size held along the run."""
+
+    def facts(self) -> dict[str, object]:
+        """What there is to say about the run in a few words; metrics that were switched off are left out."""
+        h, n = self.history, self.theory.n
+        metrics = {"f": "f", "||grad f||^2": "grad_norm2", "step": "gamma"}
+        return {
+            "rounds": self.rounds,
+            **{name: float(h[column][-1]) for name, column in metrics.items() if not np.isnan(h[column]).all()},
+            "bytes up per client": round(h["uplink_bits"][-1] / 8 / n),
+            "bytes down per client": round(h["downlink_bits"][-1] / 8 / n),
+            "stopped": self.stopped,
+            "certificate": self.certificate.verdict,
+        }
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}: {shown(value)}" for name, value in self.facts().items())
+        return f"<Result: {self.method} with {self.stepsize}; {told}>"
+
+    def _repr_html_(self) -> str:
+        return table(f"{self.method} with {self.stepsize}", list(self.facts().items()))
 
 
 def solve(
