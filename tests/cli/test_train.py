@@ -1,4 +1,4 @@
-"""train, predict, evaluate and compare from the command line; the model file; bad input."""
+"""train, predict and evaluate from the command line; the model file; bad input."""
 
 from __future__ import annotations
 
@@ -116,20 +116,6 @@ def test_groups_come_from_a_file(folder, tmp_path):
     )
 
 
-def test_compare_writes_the_figure_and_the_table(folder, tmp_path):
-    done = call(
-        "compare", folder / "train.csv", "--client-column", "shop", "--rounds", "40", "--budget", "1kB", "--out", tmp_path
-    )
-    assert done.exit_code == 0, done.output
-    assert {"loss.png", "loss.svg", "report.html", "histories.json"} == {p.name for p in tmp_path.iterdir()}
-    runs = json.loads((tmp_path / "histories.json").read_text())
-    assert {"GD, InverseL", "EF21 TopK, Automatic", "EF14 TopK, 1/L"} <= set(runs)
-    rules = {rule for label in runs for rule in label.partition(", ")[2].split(" = ")}
-    assert {"RareFeatures", "EF21Standard", "Convex", "Spectral", "MarinaAB", "MarinaIndependent"} <= rules
-    finals = [tuple(history["f"]) for history in runs.values()]
-    assert len(set(finals)) == len(finals)  # no run is there twice
-
-
 def test_train_returns_the_model_with_the_lowest_validation_loss(folder):
     facts = load(folder / "run/model.npz").provenance
     scores = json.loads(call("evaluate", folder / "run", folder / "test.tsv", "--json").stdout)
@@ -153,23 +139,6 @@ def test_a_network_gives_the_hours_of_training(folder, tmp_path):
     done = call("train", folder / "train.csv", *options, "--network", "a: latency=10s", "--out", tmp_path / "bad")
     assert done.exit_code == 2
     assert "client 'b' has no network" in plain(done)
-
-
-def test_compare_takes_many_classes_penalties_and_a_network(tmp_path):
-    table = [{**row, "target": ["lo", "mid", "hi"][int(row["size"] > -0.5) + int(row["size"] > 0.5)]} for row in rows(90)]
-    words = ["compare", write(tmp_path / "t.csv", table), "--client-column", "shop", "--rounds", 30, "--l1", 0.01]
-    done = call(*words, "--network", "up=1kbit/s,latency=50ms", "--out", tmp_path / "c")
-    assert done.exit_code == 0, done.output
-    runs = json.loads((tmp_path / "c/histories.json").read_text())
-    top = runs["EF21 TopK, Automatic"]
-    assert top["f"][0] == pytest.approx(np.log(2))  # the mean over three models
-    assert top["f"][-1] < 0.9 * top["f"][0]
-    assert np.all(np.diff(top["network_seconds"]) >= 0.1)
-    assert "hours on the network" in (tmp_path / "c/report.html").read_text()
-    heavy = call(*words, "--l2", 100.0, "--out", tmp_path / "h")
-    assert heavy.exit_code == 0, heavy.output
-    pressed = json.loads((tmp_path / "h/histories.json").read_text())["EF21 TopK, Automatic"]
-    assert min(pressed["f"]) > min(top["f"])
 
 
 BAD = {

@@ -45,7 +45,10 @@ def engine_of(name: str) -> Engine:
 
 def budget_of(text: str) -> float | None:
     """Bytes, from "1MB"."""
-    return quantity("budget", text, SIZES) if text else None
+    size = quantity("budget", text, SIZES) if text else None
+    if size == 0:
+        raise ValueError(f"budget = {text!r}; it must be above 0")
+    return size
 
 
 def reading_of(options: FileOptions) -> Reading:

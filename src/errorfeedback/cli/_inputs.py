@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from errorfeedback.cli._data import groups_of, reading_of
 from errorfeedback.cli.verbs._inputs import CLIENTS, Inputs
+from errorfeedback.compressors.base import Contractive
 from errorfeedback.data.parts import hand_out, read_folder
 from errorfeedback.data.read import read
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.estimators.training import Recipe, compressor_of
 from errorfeedback.problems.together import ALONE, Together
 
 Estimator = EF21Classifier | EF21Regressor
@@ -65,3 +68,9 @@ def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, list[str]]:
     made = model.objective(data.A, data.y, groups=data.clients)
     classes = model.classes_.tolist() if isinstance(model, EF21Classifier) else None
     return made, made.names(data.encoding.names, classes)
+
+
+def compressor_for(inputs: Inputs, objective: Objective) -> Callable[[int], Contractive]:
+    """K -> what `train --k K` sends."""
+    intercept = estimator_of(inputs).intercept
+    return lambda k: compressor_of(objective, Recipe(k=k, intercept=intercept))

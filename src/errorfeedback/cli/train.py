@@ -20,7 +20,7 @@ from errorfeedback.data.read import read
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.model_file import save
-from errorfeedback.planner.verdict import human_seconds
+from errorfeedback.planner.units import human_seconds
 from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.training import Traces, training_page

@@ -13,17 +13,17 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import VALUE_BITS, Model, PerClient
+from errorfeedback.core import Model, PerClient
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.records.checkpoint import Checkpoint, Folder
+from errorfeedback.records.network import traffic
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resume import resume
 from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.runtime.stopping import Stop
 from errorfeedback.runtime.validation import Validation
 from errorfeedback.stepsizes.automatic import Automatic
-from errorfeedback.stepsizes.theory import Theory
 
 INTERCEPTS = ("topk", "exact")
 
@@ -109,8 +109,3 @@ def compressor_of(objective: Objective, recipe: Recipe) -> Contractive:
     if recipe.intercept == "topk" or not objective.free:
         return TopK(recipe.k)
     return ExactOnCommon(np.flatnonzero(np.isin(objective.problem.columns, objective.free)).tolist(), recipe.k)
-
-
-def traffic(theory: Theory) -> tuple[PerClient, PerClient]:
-    """Bits of every client's message up (on average, where it varies) and of its part of x down, in a round."""
-    return theory.compressor.bits(theory.support), VALUE_BITS * theory.sizes.astype(np.float64)

@@ -10,7 +10,8 @@ from errorfeedback.core import Floats
 from errorfeedback.planner.census import Census, census, pattern
 from errorfeedback.planner.plan import Plan, origin
 from errorfeedback.planner.plans import plans
-from errorfeedback.planner.verdict import Verdict, human_bytes, human_seconds, verdict
+from errorfeedback.planner.units import human_bytes, human_seconds
+from errorfeedback.planner.verdict import Verdict, verdict
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.network import Network
 from errorfeedback.smoothness.constants import smoothness

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from errorfeedback.planner.census import Census
 from errorfeedback.planner.plan import Plan
+from errorfeedback.planner.units import human_bytes
 
 PRACTICE = (
     "In practice EF21 is far better than its theorems: it usually tolerates DGD's step 1/L, where it mostly needs one to "
@@ -77,27 +78,3 @@ def _feedback(facts: Census, best: Plan | None, dgd: Plan, helps: bool) -> str:
 
 def _bits(bits: float) -> str:
     return human_bytes(bits / 8)
-
-
-def human_bytes(size: float) -> str:
-    """A size with a unit.
-
-    >>> human_bytes(12_345_678)
-    '12.3 MB'
-    """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.0f} B"
-
-
-def human_seconds(seconds: float) -> str:
-    """A duration with a unit.
-
-    >>> human_seconds(5400.0), human_seconds(0.25)
-    ('1.5 h', '0.25 s')
-    """
-    for unit, scale in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds:.3g} s"

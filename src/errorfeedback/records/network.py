@@ -6,13 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from math import inf, isfinite
 from typing import Any, Self
 
 import numpy as np
 
-from errorfeedback.core import Floats, PerClient
+from errorfeedback.core import VALUE_BITS, Floats, PerClient
 from errorfeedback.records.history import History
+from errorfeedback.stepsizes.theory import Theory
 
 RATES = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -151,22 +153,50 @@ class Links:
         return "; ".join(f"{name}: {network}" for name, network in self.classes.items())
 
 
+@dataclass(frozen=True, eq=False)
+class Wire:
+    """The links of all clients, and what goes over each. A round is one trip down and one up."""
+
+    up: PerClient
+    """What every client sends in a round, in any unit: bits are shared out in this proportion."""
+    down: PerClient
+    networks: Sequence[Network]
+
+    @property
+    def n(self) -> int:
+        return len(self.networks)
+
+    @cached_property
+    def _times(self) -> tuple[PerClient, PerClient, PerClient]:
+        """For every client: seconds of a round's latency, and per bit that all clients together send and receive."""
+        told = [(2 * float(each.latency), each.rate("up"), each.rate("down")) for each in self.networks]
+        trip, up_rate, down_rate = np.array(told).T
+        return trip, self.up / self.up.sum() / up_rate, self.down / self.down.sum() / down_rate
+
+    def seconds(self, rounds: float, up: float, down: float) -> float:
+        """Of the slowest client: that many rounds, and bits of all clients together."""
+        trip, per_up, per_down = self._times
+        return float(np.max(rounds * trip + up * per_up + down * per_down))
+
+
 def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence[Network]) -> Floats:
     """Seconds on the wire until every recorded round: between two of them, those of the slowest client.
 
-    `up` and `down`: what the clients send and receive in a round, in any unit; the bits of the history are shared out in
-    this proportion. A round is one trip down and one up; what comes before round 0 travels with it.
+    `up` and `down`: what the clients send and receive in a round, in any unit. What comes before round 0 travels with it.
     """
-    told = [(each.rate("up"), each.rate("down"), 2 * float(each.latency)) for each in networks]
-    up_rate, down_rate, trip = np.array(told).T
-    per_up, per_down = up / up.sum() / up_rate, down / down.sum() / down_rate
+    wire = Wire(up, down, networks)
     steps = zip(
         np.diff(history["round"], prepend=-1),
         np.diff(history["uplink_bits"], prepend=0),
         np.diff(history["downlink_bits"], prepend=0),
         strict=True,
     )
-    return np.cumsum([float(np.max(t * trip + u * per_up + d * per_down)) for t, u, d in steps])
+    return np.cumsum([wire.seconds(*step) for step in steps])
+
+
+def traffic(theory: Theory) -> tuple[PerClient, PerClient]:
+    """Bits of every client's message up (on average, where it varies) and of its part of x down, in a round."""
+    return theory.compressor.bits(theory.support), VALUE_BITS * theory.sizes.astype(np.float64)
 
 
 def _given_rate(name: str, given: float | str | None) -> float | None:

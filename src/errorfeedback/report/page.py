@@ -90,6 +90,19 @@ class Verdict:
         )
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, by what, and why."""
+
+    by: str
+    chosen: str
+    reason: str
+
+    def html(self) -> str:
+        text = f"<strong>{escape(self.chosen)}</strong><p>{escape(self.reason)}</p>"
+        return f'<div class="verdict good">{Badge(self.by, "good").html()}<div>{text}</div></div>'
+
+
 Cell: TypeAlias = str | float | int | Badge | None
 
 
@@ -206,4 +219,18 @@ def _asset(name: str) -> str:
     return files("errorfeedback.report").joinpath(name).read_text(encoding="utf-8")
 
 
-__all__ = ["Badge", "Block", "Cell", "Code", "Details", "Drawing", "Page", "Section", "Table", "Text", "Verdict", "number"]
+__all__ = [
+    "Badge",
+    "Block",
+    "Cell",
+    "Choice",
+    "Code",
+    "Details",
+    "Drawing",
+    "Page",
+    "Section",
+    "Table",
+    "Text",
+    "Verdict",
+    "number",
+]

@@ -1,4 +1,4 @@
-"""Runs over bytes, hours on a network and rounds as a figure; training and comparing as one page."""
+"""Runs over bytes, hours on a network and rounds as a figure; training as one page."""
 
 from __future__ import annotations
 
@@ -57,17 +57,6 @@ def training_page(
             Section("Model", [Table(["feature", "weight"], [list(row) for row in heaviest], "The largest weights")]),
             Section("Again", [Code(command)]),
         ],
-    )
-
-
-def comparison_page(title: str, table: Table, figure: Figure, command: str) -> Page:
-    """Loss against bytes, and what every method needs for every target."""
-    rows = [[row[0], *(str(cell).replace(" ", "\u00a0") for cell in row[1:])] for row in table.rows]
-    unbroken = Table(table.head, rows, table.caption)
-    return Page(
-        title,
-        "The same data, the same start, the same budget; everything on the wire is counted.",
-        [Section("Loss", [Drawing(figure)]), Section("Targets", [unbroken]), Section("Again", [Code(command)])],
     )
 
 

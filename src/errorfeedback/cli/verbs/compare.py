@@ -16,13 +16,16 @@ from errorfeedback.cli.verbs._words import NETWORK
 def compare(
     inputs: Inputs,
     out: Annotated[Path, typer.Option(help="Folder for the figure, the table and the report.")],
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Numbers that a compressed message holds.")] = 1,
-    budget: Annotated[str, typer.Option(help="Bytes up per client for every method.")] = "20kB",
+    k: Annotated[
+        list[int] | None, typer.Option("--k", "-k", min=1, help="Numbers that a compressed message holds; default: 1.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Stop every method after that many bytes per client, up and down.")] = "",
+    time: Annotated[str, typer.Option(help="Stop every method after that time on the network, as in 10min.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000,
     network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None,
 ) -> None:
-    """Loss against bytes of all methods on the objective of `train`, and what each needs for every target."""
+    """Loss against bytes and time of all methods on the objective of `train`; who gets there first, and at what price."""
     begin(folders=[out], pages=True)
     from errorfeedback.cli.compare import compare as work
 
-    work(inputs, out=out, k=k, budget=budget, rounds=rounds, network=network)
+    work(inputs, out=out, k=k, budget=budget, time=time, rounds=rounds, network=network)
