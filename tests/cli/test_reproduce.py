@@ -112,3 +112,46 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert "the same command continues there" in output
     assert list(tmp_path.glob("curves/*.csv"))
     assert not list(tmp_path.glob("curves/*.part"))
+
+
+DAMAGE = {
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "empty": lambda whole: b"",
+    "not text": lambda whole: b"\xff\xfe" + whole,
+    "a number in place of it": lambda whole: b"7",
+    "a list in place of it": lambda whole: b"[]",
+    "an object without entries": lambda whole: b"{}",
+    "nested too deep": lambda whole: b"[" * 100_000,
+    "another digit": lambda whole: whole.translate(bytes.maketrans(b"3", b"4")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_folder_is_a_sentence_that_names_the_file(folder, damage):
+    """Another digit in a curve would be another curve: the checksum tells."""
+    original, _ = folder
+    stored = sorted(original.glob("curves/*"))
+    summary = [original / "table-1.json"] if damage != "another digit" else []  # its numbers are computed again
+    for path in [*summary, stored[0], next(p for p in stored if p.suffix != stored[0].suffix)]:
+        whole = path.read_bytes()
+        path.write_bytes(DAMAGE[damage](whole))
+        try:
+            result = RUNNER.invoke(app(), ["report", str(original)], env={"COLUMNS": "400"})
+        finally:
+            path.write_bytes(whole)
+        assert result.exit_code == 2, (path, result.output)
+        assert path.stem in result.output
+        assert "is damaged" in result.output
+
+
+def test_a_part_whose_facts_are_gone_is_a_sentence(folder):
+    out, _ = folder
+    path = next(out.glob("curves/*.json"))
+    whole = path.read_bytes()
+    path.unlink()
+    try:
+        result = RUNNER.invoke(app(), ["report", str(out)], env={"COLUMNS": "400"})
+    finally:
+        path.write_bytes(whole)
+    assert result.exit_code == 2
+    assert "is damaged" in result.output

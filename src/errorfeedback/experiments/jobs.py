@@ -23,7 +23,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.stepsizes.rare_features import RareFeatures
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what a job stores changes."""
 
 Watch = Callable[[int], None]

@@ -92,11 +92,23 @@ def reload(folder: Path) -> list[Result]:
     for name, experiment in known.items():
         path = folder / f"{name}.json"
         if path.is_file():
-            old = json.loads(path.read_text(encoding="utf-8"))
-            options = Options(**{**old["options"], "images": tuple(old["options"]["images"])})
-            reasons = {job: old["missing"][job.file] for job in experiment.jobs(options) if job.file in old["missing"]}
-            found.append(collect(experiment, options, store, old["command"], reasons))
+            options, command, reasons = _asked(path, experiment)
+            found.append(collect(experiment, options, store, command, reasons))
     return found
+
+
+def _asked(path: Path, experiment: Experiment) -> tuple[Options, str, dict[Job, str]]:
+    """What was asked for, by which command, and why parts of it are missing."""
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        options = Options(**{**old["options"], "images": tuple(old["options"]["images"])})
+        reasons = {job: str(old["missing"][job.file]) for job in experiment.jobs(options) if job.file in old["missing"]}
+        return options, str(old["command"]), reasons
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}: {error}); delete it, and `errorfeedback reproduce "
+            f"{experiment.name} --out {path.parent}` writes it again from what is stored"
+        ) from error
 
 
 def _problems(jobs: Sequence[Job], store: Store) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Finished jobs on disk: DIR/curves/NAME-FINGERPRINT.csv with the numbers and .json with the facts.
 
-The CSV is complete before it gets its name, so an interrupted program leaves no half of a curve behind.
+The CSV is complete before it gets its name, so an interrupted program leaves no half of a curve behind; a checksum over
+both tells whether they are still what was computed.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +36,37 @@ class Store:
         path = self.path(job)
         path.parent.mkdir(parents=True, exist_ok=True)
         facts = {"fingerprint": job.fingerprint, "job": repr(job), "label": job.label, "seconds": seconds, **record.facts}
-        _replace(path.with_suffix(".json"), json.dumps(facts, indent=1))
         names = list(record.columns)
         rows = zip(*(record.columns[name].tolist() for name in names), strict=True)
-        lines = [",".join(names), *(",".join(map(repr, row)) for row in rows)]
-        _replace(path, "\n".join(lines) + "\n")
+        curve = "\n".join([",".join(names), *(",".join(map(repr, row)) for row in rows)]) + "\n"
+        _replace(path.with_suffix(".json"), json.dumps({**facts, "sha256": _digest(facts, curve)}, indent=1))
+        _replace(path, curve)
 
     def load(self, job: Job) -> Record | None:
         """The stored result of exactly this job, if there is one."""
         if not self.has(job):
             return None
         path = self.path(job)
-        facts: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
-        with path.open() as file:
-            names = file.readline().strip().split(",")
-            table = np.loadtxt(file, delimiter=",", ndmin=2)
-        return Record({name: table[:, k] for k, name in enumerate(names)}, facts)
+        try:
+            facts, curve = (
+                json.loads(path.with_suffix(".json").read_text(encoding="utf-8")),
+                path.read_text(encoding="utf-8"),
+            )
+            if facts.pop("sha256") != _digest(facts, curve):
+                raise ValueError("the checksum is another")
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
+            raise ValueError(
+                f"{path} or the .json beside it is damaged ({error}); delete both, and `errorfeedback reproduce` with "
+                f"--out {self.folder} computes them again"
+            ) from error
+        head, *_ = curve.splitlines()
+        table = np.loadtxt(StringIO(curve), delimiter=",", ndmin=2, skiprows=1)
+        return Record({name: table[:, k] for k, name in enumerate(head.split(","))}, facts)
+
+
+def _digest(facts: dict[str, Any], curve: str) -> str:
+    told = json.dumps(json.loads(json.dumps(facts)), sort_keys=True)  # as it comes back from a file
+    return sha256(f"{told}\n{curve}".encode()).hexdigest()
 
 
 def _replace(path: Path, text: str) -> None:
