@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from errorfeedback.cli._data import groups_of, reading_of
+from errorfeedback.cli._data import groups_of, reading_of, say
 from errorfeedback.cli.verbs._inputs import CLIENTS, Inputs
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.data.parts import hand_out, read_folder
@@ -41,7 +41,14 @@ def estimator_of(
 
 
 def rows_of(inputs: Inputs, together: Together = ALONE) -> Data:
-    """The rows of this process, with the client of each."""
+    """The rows of this process, with the client of each; rank 0 says what was decided in reading."""
+    found = _rows(inputs, together)
+    if not together.rank:
+        say(found.notes)
+    return found
+
+
+def _rows(inputs: Inputs, together: Together) -> Data:
     if not Path(inputs.data).is_dir():
         return hand_out(lambda: _whole(inputs), together)
     if inputs.groups is not None:

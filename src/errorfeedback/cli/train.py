@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of, reading_of, say
+from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of, reading_of
 from errorfeedback.cli._inputs import estimator_of, rows_of
 from errorfeedback.cli._progress import one_run
 from errorfeedback.cli.verbs._inputs import Inputs
@@ -58,8 +58,6 @@ def train(
                     pass  # before anything is read
             found = rows_of(inputs, on.together)
             assert found.y is not None, "data without a target is refused"
-            if on.leads:
-                say(found.notes)
             held = None if valid is None else read(valid, reading_of(inputs).later, encoding=found.encoding)
             told = on.together.all((found.A.shape[0], np.unique(np.asarray(found.clients))))
             rows, names = sum(each for each, _ in told), np.concatenate([each for _, each in told])

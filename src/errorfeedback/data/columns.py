@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -122,12 +123,17 @@ class Words:
         """Text that is mostly numbers, or mostly dates, was not meant as text."""
         if self.typed:
             return None
-        for pattern, kind, remedy in (
-            (NUMBER_LIKE, "numbers", f"--number {self.name} takes what is no number as missing"),
-            (COMMA_LIKE, "numbers with a decimal comma", "--decimal , reads them"),
-            (DATE_LIKE, "dates in another form than 2020-01-31", "--date-format says which, as --date-format %d/%m/%Y"),
+        for matches, kind, remedy in (
+            (NUMBER_LIKE.fullmatch, "numbers", f"--number {self.name} takes what is no number as missing"),
+            (COMMA_LIKE.fullmatch, "numbers with a decimal comma", "--decimal , reads them"),
+            (_is_date, "dates", "mend what is none"),
+            (
+                DATE_LIKE.fullmatch,
+                "dates in another form than 2020-01-31",
+                "--date-format %d/%m/%Y says how they are written",
+            ),
         ):
-            alike = [bool(pattern.fullmatch(value)) for value in self.values]
+            alike = [bool(matches(value)) for value in self.values]
             if sum(alike) > MOST * len(alike):
                 odd = (
                     "" if all(alike) else f", but has {self.values[alike.index(False)]!r} in {self._row(alike.index(False))}"
@@ -140,6 +146,14 @@ class Words:
 
 
 Column = Numbers | Words
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def learned(

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.data.compressed import TooLargeError, damage, seekable, too_large
+from errorfeedback.data.compressed import CHUNK, TooLargeError, damage, seekable, too_large
 from errorfeedback.data.encoding import Encoding, Indices, Positions
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data, Raw
@@ -37,6 +37,10 @@ FAULTS = (
     zlib.error,
 )
 """What scipy, numpy and zipfile raise for files that are damaged or made to harm."""
+
+
+KINDS = {"data.npy": "fiub", "format.npy": "SU", "_is_array.npy": "b"}
+"""What an array of the archive has in it; all others have a list of whole numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +132,13 @@ def _check_sizes(path: Path, file: IO[bytes], limit: int) -> None:
                 version = np.lib.format.read_magic(part)
                 read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
                 shape, _, dtype = read(part)
+                places = entry.filename not in KINDS
+                if dtype.kind not in KINDS.get(entry.filename, "iu") or (places and len(shape) != 1):
+                    raise ValueError(f"{entry.filename} has {dtype} of shape {shape}, which is not what belongs there")
                 claimed = dtype.itemsize * int(np.prod(shape, dtype=object))
-                if claimed > entry.file_size:
-                    raise ValueError(f"{entry.filename} claims {claimed:,} bytes and has {entry.file_size:,}")
+                there = sum(len(piece) for piece in iter(lambda: part.read(CHUNK), b""))
+                if claimed != there:
+                    raise ValueError(f"{entry.filename} claims {claimed:,} bytes and has {there:,}")
     file.seek(0)
 
 

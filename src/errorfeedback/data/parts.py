@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.data.encoding import Encoding
-from errorfeedback.data.read import open_raw
+from errorfeedback.data.read import about, open_raw
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data, Raw
 from errorfeedback.problems.together import Together
@@ -31,7 +31,8 @@ def read_folder(folder: str, together: Together, reading: Reading) -> Data:
         raise ValueError(f"{folder} has {len(files)} files for {together.size} ranks; every rank needs at least one")
     lo, hi = share([path.stat().st_size for path in files], together)
     raws = [open_raw(str(path), reading) for path in files[lo:hi]]
-    encoding, notes = _agreed(raws, together, reading)
+    with about(folder):
+        encoding, notes = _agreed(raws, together, reading)
     found = [raw.encoded(encoding, reading) for raw in raws]
     for data in found:
         if data.y is None:

@@ -4,6 +4,8 @@ compressed (.gz, .bz2, .xz).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +27,19 @@ def read(source: str, reading: Reading | None = None, *, encoding: Encoding | No
     raw = open_raw(source, reading, encoding)
     if encoding is not None:
         return raw.encoded(encoding, reading)
-    learned, notes = raw.learn([raw.summary()], reading)
+    with about(source):
+        learned, notes = raw.learn([raw.summary()], reading)
     found = raw.encoded(learned, reading)
     return replace(found, notes=(*notes, *found.notes))
+
+
+@contextmanager
+def about(source: str) -> Iterator[None]:
+    """Errors in here are about that file or folder."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
 
 
 def open_raw(source: str, reading: Reading, encoding: Encoding | None = None) -> Raw:
