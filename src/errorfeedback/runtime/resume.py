@@ -29,7 +29,10 @@ def resume(
     """
     place = Folder(Path(folder))
     if not place.run.exists():
-        raise ValueError(f"{place.path} holds no run: there is no {place.run.name} in it")
+        raise ValueError(
+            f"{place.path} holds no run to go on with: there is no {place.run.name} in it. It is written by a run with a "
+            "checkpoint: errorfeedback train --checkpoint FOLDER, or solve(..., checkpoint=ef.Checkpoint(FOLDER))"
+        )
     run: dict[str, Any] = read(place.run)
     problem = read(place.problem) if problem is None else problem
     who = identity(problem, run["options"])
