@@ -9,10 +9,10 @@ from mutants import KINDS, command_outcome, many, outcome
 
 
 def test_a_damaged_file_is_read_rightly_or_refused_with_a_sentence():
-    counts, bad = many(210, 11, outcome)
+    counts, bad = many(350, 11, outcome)
     assert bad == []
     assert {kind for kind, said in counts if said == "refused"} == set(KINDS)
-    assert sum(times for (_, said), times in counts.items() if said == "accepted") > 20  # else nothing was compared
+    assert sum(times for (_, said), times in counts.items() if said == "accepted") > 10  # else nothing was compared
 
 
 def test_a_damaged_file_gives_a_model_or_a_sentence_on_the_command_line():
