@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.estimator_checks import check_estimator
 
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.records.checkpoint import Checkpoint
 
 WEIGHTS = (
     "a weight of 2 and a row twice have the same optimum, but rows are dealt to clients one by one, so that the runs differ "
@@ -126,6 +129,86 @@ def test_l1_leaves_out_features(binary):
     model = EF21Classifier(l1=0.05, l2=0.0, max_iter=5000).fit(X, y)
     assert 0 < (model.coef_ == 0).sum() < 20
     assert model.intercept_[0] != 0
+
+
+def noisy(seed, m=2000, d=200, held=100):
+    """Heavy tails, features of all scales, few held-out rows: training, held-out and test rows with their classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m + held + 2000, d)) * np.exp(1.5 * rng.standard_normal(d))
+    X[:, : d // 2] = np.sinh(X[:, : d // 2] / 3)
+    y = (X @ (4 / np.sqrt(d) * rng.standard_normal(d) / X.std(axis=0)) + rng.logistic(size=len(X)) > 0).astype(int)
+    return [(X[a:b], y[a:b]) for a, b in ((0, m), (m, m + held), (m + held, len(X)))]
+
+
+@pytest.mark.parametrize(("seed", "m", "d", "held"), [(0, 2000, 200, 100), (1, 600, 60, 60), (0, 600, 60, 60)])
+def test_validation_does_not_stop_on_noise(seed, m, d, held):
+    """The held-out loss of the first rounds is lower by chance than for long after; the test accuracy was 0.48 to 0.83."""
+    train, valid, test = noisy(seed, m, d, held)
+    alone = EF21Classifier(n_clients=20).fit(*train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # by chance again: not better than a constant on these rows
+        watched = EF21Classifier(n_clients=20).fit(*train, valid=valid)
+    assert watched.score(*test) >= alone.score(*test) - 0.005
+    assert watched.n_iter_ <= alone.n_iter_
+    assert np.nanmin(watched.history_["validation"]) <= watched.validation_loss_
+
+
+def test_a_model_that_is_no_better_than_a_constant_is_a_warning():
+    X = np.random.default_rng(0).standard_normal((300, 20))
+    y = (X[:, 0] > 0).astype(int)
+    for make in (EF21Classifier, EF21Regressor):
+        with pytest.warns(UserWarning, match="no better than a constant on the held-out rows"):
+            make().fit(X[:200], y[:200], valid=(X[200:], 1 - y[200:]))  # all that is learned is wrong there
+        useful = make().fit(X[:200], y[:200], valid=(X[200:], y[200:]))
+        assert useful.validation_loss_ < 0.5 * useful.constant_loss_
+
+
+def test_rounds_that_ran_out_are_a_warning(binary):
+    X, y = binary
+    with pytest.warns(ConvergenceWarning, match="not converged: all 5 rounds were run"):
+        EF21Classifier(max_iter=5).fit(X, y)
+    EF21Classifier(max_iter=5, tol=0).fit(X, y)  # asked for: no warning
+
+
+@pytest.mark.parametrize("asked", ["balanced", {0: 1.0, 1: 4.0}, {1: 0.25}, None], ids=str)
+def test_class_weights_are_scikit_learns(binary, asked):
+    X, y = binary[0][:400], (binary[1][:400] * (np.arange(400) % 4 == 0)).astype(int)
+    w = np.random.default_rng(0).uniform(0.5, 2.0, 400)
+    share = compute_class_weight(asked, classes=np.array([0, 1]), y=y, sample_weight=w)[y] * w
+    ours = EF21Classifier(n_clients=5, l2=0.01, tol=1e-10, max_iter=20_000, class_weight=asked).fit(X, y, sample_weight=w)
+    theirs = LogisticRegression(C=1 / (0.01 * share.sum()), class_weight=asked, tol=1e-10, max_iter=10_000)
+    np.testing.assert_allclose(ours.coef_, theirs.fit(X, y, sample_weight=w).coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.constant_, np.bincount(y, share) / share.sum())
+
+
+def test_the_held_out_loss_is_weighted_as_the_training_loss(binary):
+    """The same rows as training and as held-out rows: the same loss, but for the penalty."""
+    X, y = binary
+    w = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    for model, target in ((EF21Classifier(class_weight={1: 3.0}), y), (EF21Regressor(), X[:, 0] + y)):
+        model.fit(X, target, sample_weight=w, valid=(X, target, w))
+        assert model.validation_loss_ == pytest.approx(model.loss_ - model.penalty_)
+        assert model.penalty_ == pytest.approx(0.5 * model.l2 * np.sum(model.coef_**2))
+
+
+def test_a_run_with_held_out_rows_goes_on_from_a_checkpoint(binary, tmp_path):
+    X, y = binary
+    valid = (X[500:], y[500:])
+    whole = EF21Classifier().fit(X[:500], y[:500], valid=valid)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(row):
+        if row["round"] >= 30:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        EF21Classifier().fit(X[:500], y[:500], valid=valid, watch=stop, checkpoint=Checkpoint(tmp_path, every=10))
+    again = EF21Classifier().fit(X[:500], y[:500], valid=valid, checkpoint=Checkpoint(tmp_path, every=10))
+    assert again.stopped_ == whole.stopped_
+    assert np.array_equal(again.coef_, whole.coef_)
+    assert np.array_equal(again.history_["validation"], whole.history_["validation"])
 
 
 def test_a_budget_stops_training(binary):

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def train(
                     found.A,
                     found.y,
                     groups=found.clients,
-                    watch=_view(at, model, len(names)),
+                    watch=_view(at, len(names)),
                     valid=_held(held),
                     engine=on,
                     checkpoint=None if checkpoint is None else Checkpoint(checkpoint, seconds=SECONDS),
@@ -85,13 +86,13 @@ def _held(held: Data | None) -> tuple[Any, Any] | None:
     return held.A, held.y
 
 
-def _view(at: Callable[[int, str], None], model: LinearEF21, n: int) -> Callable[[dict[str, float]], None]:
+def _view(at: Callable[[int, str], None], n: int) -> Callable[[dict[str, float]], None]:
     """Follows the run."""
 
     def show(row: dict[str, float]) -> None:
         words = f"loss {row['f']:.6g}, step {row['gamma']:.4g}, {row['uplink_bits'] / 8 / n:,.0f} bytes up per client"
-        for loss, score in model.validation_[-1:]:
-            words += f", validation loss {loss:.4f}, score {score:.4f}"
+        if "validation" in row:
+            words += f", validation loss {row['validation']:.4f}"
         at(int(row["round"]), words)
 
     return show
@@ -115,8 +116,8 @@ def _write(out: Path, model: LinearEF21, data: Data, rows: int, target: str | No
     ]
     if links is not None:
         facts += [("network", str(links)), ("time on the network", human_seconds(float(wire[label][-1])))]
-    for loss, score in sorted(model.validation_)[:1]:
-        facts += [("validation loss", loss), ("validation score", score)]
+    if isfinite(model.validation_loss_):
+        facts += [("validation loss", model.validation_loss_)]
     provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
     out.mkdir(parents=True, exist_ok=True)
     written = [save(out / MODEL, model, data.encoding, provenance)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from math import nan
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from errorfeedback.core import Floats, Model
+from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
 from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, Whole, check
 from errorfeedback.estimators.training import INTERCEPTS, Recipe, Trained, train
@@ -22,11 +26,11 @@ from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.runtime.agreement import agree
 from errorfeedback.runtime.local import Engine
-from errorfeedback.runtime.stopping import Budget, RelativeDecrease
+from errorfeedback.runtime.stopping import Budget, RelativeDecrease, Stop
 
 Watch = Callable[[dict[str, float]], None]
-Held = tuple[Any, ArrayLike]
-"""Held-out rows and their targets."""
+Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike]
+"""Held-out rows, their targets, and their weights where they have some."""
 TRUTH = OneOf((True, False))
 RULES: dict[str, Rule] = {
     "n_clients": Whole(1),
@@ -57,6 +61,9 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     coef_: Floats
     intercept_: Any
     n_features_in_: int
+    constant_: Floats
+    """The best guess without features: the share of every class, or the mean target."""
+    rules: ClassVar[dict[str, Rule]] = RULES
 
     def __init__(
         self,
@@ -109,7 +116,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         together: Together = ALONE,
     ) -> Objective:
         """What `fit` minimises for these rows; with several processes, each gives the rows of its own clients."""
-        check(self.get_params(deep=False), RULES)
+        check(self.get_params(deep=False), self.rules)
         agree(together, lambda: {"estimator": type(self).__name__, **self.get_params()})
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
         rows, models = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, together)
@@ -127,7 +134,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
     ) -> tuple[GLM, int]:
-        """The mean loss over all rows (A has the column of ones), and the number of models in it."""
+        """The mean loss over all rows (A has the column of ones), and the number of models in it; sets `constant_`."""
 
     def fit(
         self,
@@ -142,12 +149,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint: Checkpoint | None = None,
     ) -> Self:
         """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets) the run stops when the loss on them has stopped falling, and the model is the one
-        with the lowest. With `engine=ef.MPI()` every rank gives the rows of its own clients. A run that is in the folder of
-        `checkpoint` already is gone on with."""
+        (held-out rows, their targets, their weights if any) the run stops when the loss on them has stopped falling, and
+        the model is the last one as good as the best on them (`ef.Validation`). With `engine=ef.MPI()` every rank gives the
+        rows of its own clients. A run that is in the folder of `checkpoint` already is gone on with."""
         together = ALONE if engine is None else engine.together
         objective = self.objective(X, y, groups, sample_weight, together=together)
-        return self._train(objective, watch, self._held(valid), engine, checkpoint)
+        return self._train(objective, watch, self._held(valid, objective.models), engine, checkpoint)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
         """Rows with a weight above 0: X, y, their weights and their clients."""
@@ -165,13 +172,21 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         """A client for every row, where nobody names them."""
         return even(rows, self.n_clients, int(check_random_state(self.random_state).randint(2**31 - 1)))
 
-    def _held(self, valid: Held | None) -> Held | None:
+    def _held(self, valid: Held | None, models: int) -> HeldOut | None:
         """Held-out data, refused before training where it does not fit."""
         if valid is None:
             return None
-        return validate_data(
-            self, *valid, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
+        X, y, *given = valid
+        X, y = validate_data(
+            self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
         )
+        weights = np.asarray(_check_sample_weight(given[0] if given else None, X, ensure_non_negative=True))
+        A = sparse.csr_array(X)
+        return self._held_out(with_ones(A) if self.fit_intercept else A, np.asarray(y), weights, models)
+
+    @abstractmethod
+    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
+        """The loss on these rows, as the model is trained to have it low."""
 
     def _numeric_target(self) -> bool:
         return False
@@ -180,42 +195,48 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         objective: Objective,
         watch: Watch | None,
-        valid: Held | None,
+        held: HeldOut | None,
         engine: Engine | None,
         checkpoint: Checkpoint | None,
     ) -> Self:
         """Run, and keep what the run says."""
-        if valid is not None and checkpoint is not None:
-            raise ValueError(
-                "a checkpoint cannot hold held-out data, so a run with validation cannot go on from one; "
-                "leave out the checkpoint (--checkpoint) or the held-out data (--valid)"
-            )
-        self.validation_: list[tuple[float, float]] = []
-
-        def judge(x: Model) -> float:
-            self._assign(x, objective.models)
-            self.validation_.append(self._judged(*valid))  # type: ignore[misc]
-            return self.validation_[-1][0]
-
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        stops = [RelativeDecrease(self.tol), *([] if self.budget is None else [Budget(bytes=self.budget)])]
+        stops: list[Stop] = [RelativeDecrease(self.tol)]
+        stops += [] if self.budget is None else [Budget(bytes=self.budget)]
         trained = train(
             objective,
             Recipe(k=self.k, intercept=self.intercept, rounds=self.max_iter, seed=seed),
             x0=self._start(objective),
             stop=stops,
-            judge=None if valid is None else judge,
+            held=held,
             watch=watch,
             engine=engine,
             checkpoint=checkpoint,
         )
         self._set(trained, objective.models)
         self.clients_ = objective.clients
+        self.constant_loss_ = nan if held is None else min(held.constant(self.constant_), held.nothing())
+        if engine is None or engine.leads:
+            self._warn()
         return self
 
-    @abstractmethod
-    def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
-        """The loss and the score on held-out data."""
+    def _warn(self) -> None:
+        """Say what a user must know before trusting the model."""
+        if self.n_iter_ >= self.max_iter and self.tol > 0:
+            warnings.warn(
+                f"not converged: all {self.n_iter_} rounds were run and the loss was still falling; allow more rounds "
+                "(max_iter, --rounds) or a larger tolerance (tol, --tolerance)",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if self.validation_loss_ >= self.constant_loss_:
+            warnings.warn(
+                f"the model is no better than a constant on the held-out rows: its loss is {self.validation_loss_:.6g}, and "
+                f"that of saying the same of every row is {self.constant_loss_:.6g}; use more rows, fewer features or a "
+                "larger penalty (l2, l1)",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _start(self, objective: Objective) -> Model | None:
         if not (self.warm_start and "coef_" in vars(self)):
@@ -241,6 +262,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_iter_ = trained.run.rounds
         self.history_ = trained.run.history
         self.loss_ = trained.loss
+        self.penalty_ = trained.penalty
+        self.validation_loss_ = trained.validation_loss
         self.stopped_ = trained.run.stopped
         self.returned_ = trained.run.returned
         self.traffic_ = trained.traffic

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 
 from errorfeedback.core import Floats
-from errorfeedback.estimators.base import Held, LinearEF21
+from errorfeedback.estimators.base import RULES, LinearEF21
+from errorfeedback.estimators.class_weight import ClassWeight, class_weights
+from errorfeedback.estimators.held_out import HeldOut, HeldOutClasses
 from errorfeedback.estimators.objective import one_against_rest
+from errorfeedback.estimators.parameters import Rule
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.together import Together
 
@@ -26,12 +29,51 @@ FEW_ROWS = 20
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     """Logistic loss; more than two classes are trained one against the rest, together in the same rounds.
 
+    class_weight: what a row of each class counts, as scikit-learn means it: a dict (1 for what it does not name), or
+    "balanced", with which all classes weigh the same. The other parameters are those of `LinearEF21`.
+
     >>> X, y = np.eye(6), ["a", "b", "c", "a", "b", "c"]
     >>> EF21Classifier(n_clients=2).fit(X, y).predict(X[:3]).tolist()
     ['a', 'b', 'c']
     """
 
     classes_: NDArray[Any]
+    class_weight_: Floats
+    """What a row of every class counts."""
+    rules: ClassVar[dict[str, Rule]] = RULES | {"class_weight": ClassWeight()}
+
+    def __init__(
+        self,
+        *,
+        n_clients: int = 10,
+        k: int = 1,
+        l1: float = 0.0,
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        intercept: str = "topk",
+        scale: bool = True,
+        class_weight: str | dict[Any, float] | None = None,
+        max_iter: int = 2000,
+        tol: float = 1e-6,
+        budget: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            n_clients=n_clients,
+            k=k,
+            l1=l1,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            intercept=intercept,
+            scale=scale,
+            max_iter=max_iter,
+            tol=tol,
+            budget=budget,
+            warm_start=warm_start,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
 
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
@@ -44,21 +86,18 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         count = len(self.classes_)
         if count < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
-        models = 1 if count == 2 else count
-        return one_against_rest(A, np.searchsorted(self.classes_, y), models, clients, weights, together), models
+        models, code = 1 if count == 2 else count, np.searchsorted(self.classes_, y)
+        rows = np.asarray(np.sum(together.all(np.bincount(code, weights, minlength=count)), axis=0))
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, rows)
+        self.constant_ = rows * self.class_weight_ / np.sum(rows * self.class_weight_)
+        return one_against_rest(A, code, models, clients, weights * self.class_weight_[code], together), models
 
-    def _held(self, valid: Held | None) -> Held | None:
-        held = super()._held(valid)
-        unknown = [] if held is None else np.setdiff1d(np.asarray(held[1]), self.classes_).tolist()
+    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
+        unknown = np.setdiff1d(y, self.classes_).tolist()
         if unknown:
             raise ValueError(f"the validation data has the class {unknown[0]!r}, which the training data has not")
-        return held
-
-    def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
-        """Log loss and accuracy."""
-        p = np.clip(self.predict_proba(X), 1e-15, 1.0)
         code = np.searchsorted(self.classes_, y)
-        return float(-np.mean(np.log(p[np.arange(len(p)), code]))), float(self.score(X, y))
+        return HeldOutClasses(A, code, weights * self.class_weight_[code], models)
 
     def decision_function(self, X: Any) -> Floats:
         """<coef, x> + intercept: one number per row for two classes, else one per class."""
@@ -67,14 +106,21 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class."""
-        scores = self.decision(X)
+        return self.labels(self.decision(X))
+
+    def labels(self, scores: Floats) -> NDArray[Any]:
+        """The classes of rows with these scores (`decision`)."""
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(np.int64)]
         return self.classes_[scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Floats:
         """(rows, classes): the logistic of the scores; for more than two classes normalised to 1."""
-        p = expit(self.decision(X))
+        return self.probabilities(self.decision(X))
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """The probabilities of rows with these scores (`decision`)."""
+        p = expit(scores)
         if len(self.classes_) == 2:
             return np.column_stack([1 - p[:, 0], p[:, 0]])
         total = p.sum(axis=1, keepdims=True)

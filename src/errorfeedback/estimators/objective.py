@@ -55,7 +55,11 @@ class Objective:
     def value(self, z: Model) -> float:
         """F; all processes must ask at the same time."""
         z = self.problem.restrict(z)
-        return self.problem.value(z) + (0.0 if self.prox is None else self.prox.on(self.problem).value(z))
+        return self.problem.value(z) + self.penalty(z)
+
+    def penalty(self, z: Model) -> float:
+        """R alone."""
+        return 0.0 if self.prox is None else self.prox.on(self.problem).value(self.problem.restrict(z))
 
     def names(self, features: Sequence[str], classes: Sequence[Any] | None = None) -> list[str]:
         """What every column is called: features and the intercept, once for every class where each has its own model."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
 from errorfeedback.core import Floats, Model
 from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.held_out import HeldOut, HeldOutValues
 from errorfeedback.estimators.objective import squares
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.together import Together
@@ -27,7 +28,12 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
     ) -> tuple[GLM, int]:
+        sums = np.sum(together.all(np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
+        self.constant_ = sums[:1] / sums[1]
         return squares(A, y, clients, weights, together), 1
+
+    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
+        return HeldOutValues(A, y.astype(np.float64), weights, models)
 
     def _assign(self, x: Model, models: int) -> None:
         super()._assign(x, models)
@@ -37,10 +43,6 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """<coef, x> + intercept."""
         return self.decision(X)[:, 0]
-
-    def _judged(self, X: Any, y: ArrayLike) -> tuple[float, float]:
-        """Mean squared error and R^2."""
-        return float(np.mean((self.predict(X) - np.asarray(y)) ** 2)), float(self.score(X, y))
 
     def _numeric_target(self) -> bool:
         return True

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model, PerClient
+from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.records.checkpoint import Checkpoint, Folder
@@ -50,6 +52,10 @@ class Trained:
     run: Result
     loss: float
     """f + R at x."""
+    penalty: float
+    """R at x."""
+    validation_loss: float
+    """The loss on held-out rows at x; nan without."""
 
     @property
     def traffic(self) -> tuple[PerClient, PerClient]:
@@ -73,16 +79,17 @@ def train(
     *,
     x0: Model | None = None,
     stop: Sequence[Stop] = (),
-    judge: Callable[[Model], float] | None = None,
+    held: HeldOut | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
     engine: Engine | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Trained:
-    """Minimise the objective by EF21 with the automatic step. `judge` gives the loss of a model on held-out data: the run
-    stops when it has stopped falling, and returns the model where it was lowest. A run that is in the folder of
-    `checkpoint` already is gone on with."""
+    """Minimise the objective by EF21 with the automatic step. With `held` the run stops when the loss on these rows has
+    stopped falling, and returns the last model as good as the best on them. A run that is in the folder of `checkpoint`
+    already is gone on with."""
     engine = Local() if engine is None else engine
-    checks = [] if judge is None else [Validation(lambda z: judge(objective.model(z)))]
+    held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
+    checks = [] if held is None else [Validation(held)]
     if checkpoint is not None and engine.together.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
         run = resume(checkpoint.folder, problem=objective.problem, engine=engine, watch=watch)
     else:
@@ -101,7 +108,9 @@ def train(
             checkpoint=checkpoint,
         )
     x = run.x if objective.scaling is None else objective.scaling.unscaled(run.x)
-    return Trained(x, run, objective.value(run.x))
+    z = objective.problem.restrict(run.x)
+    judged = nan if held is None else float(np.mean(held(z)))
+    return Trained(x, run, objective.value(z), objective.penalty(z), judged)
 
 
 def compressor_of(objective: Objective, recipe: Recipe) -> Contractive:
