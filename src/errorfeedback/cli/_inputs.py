@@ -25,7 +25,9 @@ def estimator_of(
     inputs: Inputs, *, k: int = 1, rounds: int = 2000, tolerance: float = 1e-6, budget: float | None = None
 ) -> Estimator:
     """The model that `train` fits."""
-    return (EF21Regressor if inputs.regression else EF21Classifier)(
+    if inputs.regression and inputs.class_weight is not None:
+        raise ValueError(f"--class-weight {inputs.class_weight} is about classes, and --regression has none; leave one out")
+    model: Estimator = (EF21Regressor if inputs.regression else EF21Classifier)(
         n_clients=CLIENTS if inputs.clients is None else inputs.clients,
         k=k,
         l1=inputs.l1,
@@ -38,6 +40,9 @@ def estimator_of(
         budget=budget,
         random_state=inputs.seed,
     )
+    if isinstance(model, EF21Classifier):
+        model.class_weight = inputs.class_weight
+    return model
 
 
 def rows_of(inputs: Inputs, together: Together = ALONE) -> Data:
@@ -72,7 +77,7 @@ def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, list[str]]:
     """What `train` minimises on these rows, and what its columns are called."""
     model = estimator_of(inputs)
     assert data.y is not None, "data without a target is refused"
-    made = model.objective(data.A, data.y, groups=data.clients)
+    made = model.objective(data.A, data.y, groups=data.clients, sample_weight=data.weights)
     classes = model.classes_.tolist() if isinstance(model, EF21Classifier) else None
     return made, made.names(data.encoding.names, classes)
 

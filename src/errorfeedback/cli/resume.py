@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import typer
 from rich.console import Console
 
+from errorfeedback.cli._data import MODEL, clear_errors
+from errorfeedback.cli._kept import FILE, kept
+from errorfeedback.cli.train import train
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
+from errorfeedback.records.checkpoint import Folder
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resume import resume as go_on
 from errorfeedback.runtime.solve import Result
 
 
 def resume(folder: Path, *, threads: int, mpi: bool) -> None:
-    """Finish a run from its last checkpoint, bit for bit as if it had never stopped; adds x.npy and history.csv."""
+    """Finish a run from its last checkpoint, bit for bit as if it had never stopped: a run of `train` ends as `train` does,
+    and one of ef.solve with x.npy and history.csv."""
     logging.basicConfig(format="%(message)s")
     engine: Engine = MPI() if mpi else Local() if threads == 1 else Threads(threads)
-    try:
+    with clear_errors():
+        if (folder / FILE).exists():
+            options, command = kept(folder)
+            train(replace(options, checkpoint=folder), engine, command)
+            return
+        if (folder / MODEL).exists() and not Folder(folder).run.exists():
+            raise ValueError(
+                f"{folder} holds a model and no state to go on from: `train` keeps its state only with --checkpoint FOLDER, "
+                "and `resume FOLDER` goes on from there"
+            )
         with engine.together.guard():
             result = go_on(folder, engine=engine)
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
     if engine.leads:
         _write(folder, result)
 

@@ -2,139 +2,145 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
+import warnings
 from collections.abc import Callable
-from math import isfinite
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from errorfeedback.cli._data import MODEL, budget_of, clear_errors, engine_of, reading_of
-from errorfeedback.cli._inputs import estimator_of, rows_of
+from errorfeedback.cli._data import budget_of, clear_errors, engine_of, reading_of, say
+from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
+from errorfeedback.cli._kept import keep
+from errorfeedback.cli._outcome import Judged, Outcome
 from errorfeedback.cli._progress import one_run
-from errorfeedback.cli.verbs._inputs import Inputs
+from errorfeedback.cli.verbs._training import Training
+from errorfeedback.core import Floats
 from errorfeedback.data.read import read
-from errorfeedback.data.rows import Data
-from errorfeedback.estimators.base import LinearEF21
-from errorfeedback.estimators.model_file import save
-from errorfeedback.planner.units import human_seconds
-from errorfeedback.records.checkpoint import Checkpoint, Folder
-from errorfeedback.records.network import Links, elapsed
-from errorfeedback.report.training import Traces, training_page
+from errorfeedback.data.rows import Data, stacked
+from errorfeedback.estimators.base import TrainingWarning
+from errorfeedback.estimators.held_out import held_out
+from errorfeedback.estimators.scores import measured
+from errorfeedback.problems.together import Together
+from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.records.network import Links
 from errorfeedback.runtime.agreement import agree
+from errorfeedback.runtime.local import Engine
 
-HEAVIEST = 30
-"""Weights in the report."""
 SECONDS = 60.0
 """Between checkpoints."""
 
 
-def train(
-    inputs: Inputs,
-    *,
-    out: Path,
-    valid: str | None,
-    k: int,
-    budget: str,
-    rounds: int,
-    network: list[str] | None,
-    tolerance: float,
-    quiet: bool,
-    engine: str,
-    checkpoint: Path | None,
-) -> None:
-    """Train a linear model across clients; write the model, the history and a report."""
-    with clear_errors():
-        on = engine_of(engine)
-        links = Links.parse(network) if network else None
-        model = estimator_of(inputs, k=k, rounds=rounds, tolerance=tolerance, budget=budget_of(budget))
-        with on.together.guard():
-            agree(on.together, lambda: {"the command": shlex.join(sys.argv[1:])})
-            if checkpoint is not None and on.leads:
-                with Folder(checkpoint).held():
-                    pass  # before anything is read
-            found = rows_of(inputs, on.together)
-            assert found.y is not None, "data without a target is refused"
-            held = None if valid is None else read(valid, reading_of(inputs).later, encoding=found.encoding)
-            told = on.together.all((found.A.shape[0], np.unique(np.asarray(found.clients))))
-            rows, names = sum(each for each, _ in told), np.concatenate([each for _, each in told])
-            if links is not None:
-                links.of(names.tolist())  # every client has one
-            with one_run(rounds, on.leads and not quiet) as at:
-                model.fit(
-                    found.A,
-                    found.y,
-                    groups=found.clients,
-                    watch=_view(at, len(names)),
-                    valid=_held(held),
-                    engine=on,
-                    checkpoint=None if checkpoint is None else Checkpoint(checkpoint, seconds=SECONDS),
-                )
-    if on.leads:
-        _write(out, model, found, rows, inputs.target, links)
+def train(options: Training, on: Engine | None = None, command: str | None = None) -> None:
+    """Train a linear model across clients; write the model, the history and a report.
+
+    `on` and `command` are for a run that is gone on with: another engine, and the command that began it."""
+    with clear_errors(), ExitStack() as stack:
+        on = engine_of(options.engine) if on is None else on
+        stack.enter_context(on.together.guard())
+        command = shlex.join(["errorfeedback", *sys.argv[1:]]) if command is None else command
+        agree(on.together, lambda: {"the command": command})
+        links = Links.parse(options.network) if options.network else None
+        model = estimator_of(
+            options, k=options.k, rounds=options.rounds, tolerance=options.tolerance, budget=budget_of(options.budget)
+        )
+        if options.checkpoint is not None and on.leads:
+            keep(options.checkpoint, options, command)
+        data, held = _rows(options, on.together)
+        names = np.concatenate(on.together.all(np.unique(np.asarray(data.clients))))
+        if links is not None:
+            links.of(names.tolist())  # every client has one
+        _fit(model, data, held, options, on, len(names))
+        judged = {} if held is None else {f"held out ({options.valid})": _judged(model, [_said(model, held)])}
+        judged["training"] = _judged(model, on.together.all(_said(model, data)))
+        if on.leads:
+            Outcome(model, data, judged, _drawn(options), links, options.target, command).write(options.out)
 
 
-def _held(held: Data | None) -> tuple[Any, Any] | None:
-    if held is None:
-        return None
+def _fit(model: Estimator, data: Data, held: Data | None, options: Training, on: Engine, n: int) -> None:
+    assert data.y is not None, "data without a target is refused"
+    with one_run(options.rounds, on.leads and not options.quiet) as at, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)  # they are among the results
+        model.fit(
+            data.A,
+            data.y,
+            groups=data.clients,
+            sample_weight=data.weights,
+            watch=_view(at, n),
+            valid=None if held is None else (held.A, np.asarray(held.y), held.weights),
+            engine=on,
+            checkpoint=None if options.checkpoint is None else Checkpoint(options.checkpoint, seconds=SECONDS),
+        )
+
+
+def _rows(options: Training, together: Together) -> tuple[Data, Data | None]:
+    """The rows of this process to train with, and all rows that are held out."""
+    data = rows_of(options, together)
+    if options.valid is None:
+        return data, None
+    share = _share(options.valid)
+    if share is not None:
+        return _divided(data, share, options, together)
+    reading = replace(reading_of(options).later, weight_column=options.weight_column)
+    held = read(options.valid, reading, encoding=data.encoding)
     if held.y is None:
-        raise ValueError(f"{held.name} has no target; validation data needs one")
-    return held.A, held.y
+        raise ValueError(f"{held.name} has no target; held-out rows need one")
+    if not together.rank:
+        say(held.notes)
+    return data, held
+
+
+def _share(valid: str) -> float | None:
+    """--valid 0.2; None where it names a file."""
+    if Path(valid).exists():
+        return None
+    try:
+        return float(valid)
+    except ValueError:
+        return None
+
+
+def _drawn(options: Training) -> str:
+    """How the held-out rows were drawn."""
+    if options.valid is None or _share(options.valid) is None:
+        return f"--valid {options.valid}"
+    groups = "client" if options.regression else "class and client"
+    return f"--valid {options.valid}, drawn with seed {options.seed} from every {groups}"
+
+
+def _divided(data: Data, share: float, options: Training, together: Together) -> tuple[Data, Data]:
+    """Without and with the held-out rows. Every process draws among the rows of all, so that their number does not count."""
+    told = together.all((np.asarray(data.y), np.asarray(data.clients)))
+    target, clients = (np.concatenate(each) for each in zip(*told, strict=True))
+    code = np.zeros(len(target), dtype=np.int64) if options.regression else np.unique(target, return_inverse=True)[1]
+    mask = held_out(code, clients, share, options.seed)
+    before = sum([len(y) for y, _ in told[: together.rank]])
+    mine = mask[before : before + data.A.shape[0]]
+    return data.take(~mine), stacked(together.all(data.take(mine)))
+
+
+def _said(model: Estimator, data: Data) -> tuple[Floats, Any, Floats | None]:
+    return model.decision(data.A), data.y, data.weights
+
+
+def _judged(model: Estimator, told: list[tuple[Floats, Any, Floats | None]]) -> Judged:
+    """The measures over the rows of all processes."""
+    scores, y = (np.concatenate([each[k] for each in told]) for k in (0, 1))
+    weights = None if told[0][2] is None else np.concatenate([each[2] for each in told if each[2] is not None])
+    return Judged(len(y), measured(model, scores, y, weights))
 
 
 def _view(at: Callable[[int, str], None], n: int) -> Callable[[dict[str, float]], None]:
     """Follows the run."""
 
     def show(row: dict[str, float]) -> None:
-        words = f"loss {row['f']:.6g}, step {row['gamma']:.4g}, {row['uplink_bits'] / 8 / n:,.0f} bytes up per client"
+        words = f"loss {row['f']:.6g}, step {row['gamma']:.4g}, {row['uplink_bits'] / 8e3 / n:,.1f} kB up per client"
         if "validation" in row:
             words += f", validation loss {row['validation']:.4f}"
         at(int(row["round"]), words)
 
     return show
-
-
-def _write(out: Path, model: LinearEF21, data: Data, rows: int, target: str | None, links: Links | None) -> None:
-    label, n = "EF21, automatic step", len(model.clients_)
-    wire = {} if links is None else {label: elapsed(model.history_, *model.traffic_, links.of(model.clients_.tolist()))}
-    command = shlex.join(["errorfeedback", *sys.argv[1:]])
-    facts: list[tuple[str, Any]] = [
-        ("data", data.name),
-        ("rows", rows),
-        ("features", data.A.shape[1]),
-        ("clients", n),
-        ("loss", model.loss_),
-        ("rounds", model.n_iter_),
-        ("stopped because", model.stopped_),
-        ("the model is", model.returned_),
-        ("bytes up per client", round(model.bytes_up_)),
-        ("bytes down per client", round(model.bytes_down_)),
-    ]
-    if links is not None:
-        facts += [("network", str(links)), ("time on the network", human_seconds(float(wire[label][-1])))]
-    if isfinite(model.validation_loss_):
-        facts += [("validation loss", model.validation_loss_)]
-    provenance = {**dict(facts), "target": target, "parameters": model.get_params(), "command": command}
-    out.mkdir(parents=True, exist_ok=True)
-    written = [save(out / MODEL, model, data.encoding, provenance)]
-    written.append(out / "history.json")
-    written[-1].write_text(json.dumps({name: column.tolist() for name, column in model.history_.items()}), encoding="utf-8")
-    traces = Traces({label: model.history_}, n, str(links or ""), wire)
-    page = training_page(f"Trained on {data.name}", facts, traces, _heaviest(model, data), command)
-    written += page.write_where_possible(out / "report.html")
-    console = Console()
-    for name, value in facts:
-        console.print(f"{name}: {value}", soft_wrap=True, highlight=False, markup=False)
-    for path in written:
-        console.print(f"Written: {path}", soft_wrap=True, highlight=False, markup=False)
-
-
-def _heaviest(model: LinearEF21, data: Data) -> list[tuple[str, float]]:
-    weights = np.abs(np.atleast_2d(model.coef_)).max(axis=0)
-    names, first = data.encoding.names, np.atleast_2d(model.coef_)
-    order = np.argsort(-weights, kind="stable")[:HEAVIEST]
-    return [(names[j], float(first[np.abs(first[:, j]).argmax(), j])) for j in order]

@@ -8,7 +8,6 @@ in two files is two clients. One encoding is learned from what all parts hold, s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -95,8 +94,5 @@ def _by_clients(data: Data, together: Together) -> list[Data]:
     assert data.y is not None
     parts = []
     for lo, hi in pairwise([len(names) * k // together.size for k in range(together.size + 1)]):
-        rows = np.flatnonzero((lo <= code) & (code < hi))
-        weights = None if data.weights is None else data.weights[rows]
-        part = replace(data, A=sparse.csr_array(data.A[rows]), y=data.y[rows], clients=names[code[rows]], weights=weights)
-        parts.append(part)
+        parts.append(data.take(np.flatnonzero((lo <= code) & (code < hi))))
     return parts

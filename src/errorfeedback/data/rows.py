@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -35,6 +36,28 @@ class Data:
     def file_rows(self) -> int:
         """Rows of the file, with those that were left out."""
         return int(self.A.shape[0]) if self.kept is None else len(self.kept)
+
+    def take(self, rows: NDArray[Any]) -> Data:
+        """Some of the rows, by their numbers or a mask."""
+        y, clients, weights = (None if each is None else each[rows] for each in (self.y, self.clients, self.weights))
+        return replace(self, A=sparse.csr_array(self.A[rows]), y=y, clients=clients, weights=weights, kept=None)
+
+
+def stacked(parts: Sequence[Data]) -> Data:
+    """The rows of several parts of the same data."""
+
+    def joined(columns: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+        there = [column for column in columns if column is not None]
+        return np.concatenate(there) if there else None
+
+    return replace(
+        parts[0],
+        A=sparse.csr_array(sparse.vstack([part.A for part in parts], format="csr")),
+        y=joined([part.y for part in parts]),
+        clients=joined([part.clients for part in parts]),
+        weights=joined([part.weights for part in parts]),
+        kept=None,
+    )
 
 
 class Raw(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import nan
 from typing import Any, ClassVar, Self
 
@@ -29,7 +29,7 @@ from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.stopping import Budget, RelativeDecrease, Stop
 
 Watch = Callable[[dict[str, float]], None]
-Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike]
+Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]
 """Held-out rows, their targets, and their weights where they have some."""
 TRUTH = OneOf((True, False))
 RULES: dict[str, Rule] = {
@@ -46,6 +46,14 @@ RULES: dict[str, Rule] = {
     "warm_start": TRUTH,
 }
 """What the parameters may be."""
+
+
+class TrainingWarning(UserWarning):
+    """The model may not be what the user hopes for."""
+
+
+class NotConvergedWarning(TrainingWarning, ConvergenceWarning):  # type: ignore[misc]
+    """The rounds ran out."""
 
 
 class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
@@ -216,26 +224,26 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self._set(trained, objective.models)
         self.clients_ = objective.clients
         self.constant_loss_ = nan if held is None else min(held.constant(self.constant_), held.nothing())
+        self.warnings_ = [text for _, text in self._doubts()]
         if engine is None or engine.leads:
-            self._warn()
+            for kind, text in self._doubts():
+                warnings.warn(text, kind, stacklevel=3)
         return self
 
-    def _warn(self) -> None:
-        """Say what a user must know before trusting the model."""
+    def _doubts(self) -> Iterator[tuple[type[TrainingWarning], str]]:
+        """What a user must know before trusting the model."""
         if self.n_iter_ >= self.max_iter and self.tol > 0:
-            warnings.warn(
+            yield (
+                NotConvergedWarning,
                 f"not converged: all {self.n_iter_} rounds were run and the loss was still falling; allow more rounds "
                 "(max_iter, --rounds) or a larger tolerance (tol, --tolerance)",
-                ConvergenceWarning,
-                stacklevel=4,
             )
         if self.validation_loss_ >= self.constant_loss_:
-            warnings.warn(
+            yield (
+                TrainingWarning,
                 f"the model is no better than a constant on the held-out rows: its loss is {self.validation_loss_:.6g}, and "
                 f"that of saying the same of every row is {self.constant_loss_:.6g}; use more rows, fewer features or a "
                 "larger penalty (l2, l1)",
-                UserWarning,
-                stacklevel=4,
             )
 
     def _start(self, objective: Objective) -> Model | None:
@@ -264,6 +272,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.loss_ = trained.loss
         self.penalty_ = trained.penalty
         self.validation_loss_ = trained.validation_loss
+        self.before_ = trained.before
         self.stopped_ = trained.run.stopped
         self.returned_ = trained.run.returned
         self.traffic_ = trained.traffic

@@ -44,6 +44,30 @@ class Recipe:
     every: int = 10
 
 
+@dataclass(frozen=True)
+class Before:
+    """Bytes of a client, on average, before round 1."""
+
+    scaling_up: float
+    """A power of two for the curvature of each of its features."""
+    scaling_down: float
+    """The common scale of each of them."""
+    smoothness: float
+    """Its L_i, for the first step."""
+    start_up: float
+    """Round 0: its loss at the start, and its first message where there is one."""
+    start_down: float
+    """Round 0: the start, on its features."""
+
+    @property
+    def up(self) -> float:
+        return self.scaling_up + self.smoothness + self.start_up
+
+    @property
+    def down(self) -> float:
+        return self.scaling_down + self.start_down
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """A model in the units of the data, and the run that made it."""
@@ -56,6 +80,7 @@ class Trained:
     """R at x."""
     validation_loss: float
     """The loss on held-out rows at x; nan without."""
+    before: Before
 
     @property
     def traffic(self) -> tuple[PerClient, PerClient]:
@@ -110,7 +135,16 @@ def train(
     x = run.x if objective.scaling is None else objective.scaling.unscaled(run.x)
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
-    return Trained(x, run, objective.value(z), objective.penalty(z), judged)
+    return Trained(x, run, objective.value(z), objective.penalty(z), judged, _before(objective, run))
+
+
+def _before(objective: Objective, run: Result) -> Before:
+    """What the first row of the books is made of."""
+    n = 8 * run.theory.n
+    up, down = objective.problem.setup_bits
+    told = run.stepsize.setup_bits * run.theory.n
+    first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
+    return Before(up / n, down / n, told / n, (first_up - up - told) / n, (first_down - down) / n)
 
 
 def compressor_of(objective: Objective, recipe: Recipe) -> Contractive:

@@ -1,7 +1,8 @@
 """Values <-> a JSON tree and a list of arrays, without pickle.
 
-Packed are None, numbers, text, tuples, lists, dicts, numpy arrays and dtypes, CSR arrays, and what this package defines:
-its frozen dataclasses (problems, methods, rules, ...), its classes and its enums. Nothing else is made by unpacking.
+Packed are None, numbers, text, paths, tuples, lists, dicts, numpy arrays and dtypes, CSR arrays, and what this package
+defines: its frozen dataclasses (problems, methods, rules, ...), its classes and its enums. Nothing else is made by
+unpacking.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,6 +131,7 @@ PACK: tuple[tuple[str, Callable[[Any], bool], Callable[[_Packer, Any], Any]], ..
         lambda p, v: [list(v.shape), p.array(v.data), p.array(v.indices), p.array(v.indptr)],
     ),
     ("dtype", lambda v: isinstance(v, np.dtype), lambda p, v: v.str),
+    ("path", lambda v: isinstance(v, Path), lambda p, v: str(v)),
     ("enum", lambda v: isinstance(v, Enum) and _ours(type(v)), lambda p, v: [_name(type(v)), v.name]),
     ("class", lambda v: inspect.isclass(v) and _ours(v), lambda p, v: _name(v)),
     ("make", lambda v: is_dataclass(v) and _ours(type(v)), lambda p, v: p.dataclass(v)),
@@ -141,6 +144,7 @@ UNPACK: dict[str, Callable[[Any, list[np.ndarray[Any, Any]]], Any]] = {
     "dict": lambda c, a: {unpack(key, a): unpack(item, a) for key, item in c},
     "csr": _csr,
     "dtype": lambda c, a: np.dtype(c),
+    "path": lambda c, a: Path(c),
     "enum": lambda c, a: _find(c[0])[c[1]],
     "class": lambda c, a: _find(c),
     "make": _make,

@@ -1,63 +1,107 @@
-"""Runs over bytes, hours on a network and rounds as a figure; training as one page."""
+"""Training as one page: how good the model is, the run over kB, time and rounds, what was sent, the largest weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.plots.figure import Axis, Curve, Figure, Lines
 from errorfeedback.records.history import History
-from errorfeedback.report.page import Cell, Code, Drawing, Page, Section, Table, number
+from errorfeedback.report.page import Badge, Cell, Code, Drawing, Page, Section, Table, Text, number
 
-AXES = {"bytes": Axis("bytes up per client"), "rounds": Axis("rounds"), "seconds": Axis("seconds of computing")}
-HOURS = Axis("hours on the network")
+UNITS = {"hours": 3600.0, "minutes": 60.0}
+HELD_OUT = (
+    "The held-out loss is noisy. The run stops when the training loss has flattened and the lowest held-out loss is as many "
+    "rounds old as it took to get there; the model is the last one whose held-out loss is within its noise of the lowest."
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Traces:
-    """Runs by label, of n clients, and the seconds that their bits take on a network, where one is given."""
+class Trace:
+    """A run of n clients, and the seconds that its bits take on a network, where one is given."""
 
-    runs: Mapping[str, History]
+    history: History
     n: int
     network: str = ""
-    wire: Mapping[str, Floats] = field(default_factory=dict)
+    seconds: Floats | None = None
+
+    @property
+    def _unit(self) -> tuple[str, float]:
+        """What the time on the network is read in."""
+        last = 0.0 if self.seconds is None else float(self.seconds[-1])
+        return next(((name, size) for name, size in UNITS.items() if last >= 2 * size), ("seconds", 1.0))
 
     @property
     def axes(self) -> dict[str, Axis]:
-        """Bytes first, then hours where they are known."""
-        first, *others = AXES.items()
-        return dict([first, *([("hours", HOURS)] if self.wire else []), *others])
+        """kB first, then time where it is known."""
+        time = {} if self.seconds is None else {"time": Axis(f"{self._unit[0]} on the network")}
+        sent = {"up": Axis("kB up per client"), **time, "total": Axis("kB per client, up and down")}
+        return {**sent, "rounds": Axis("rounds"), "seconds": Axis("seconds of computing")}
 
-    def places(self, label: str) -> dict[str, Floats]:
-        """Where the recorded rounds of a run stand on every axis."""
-        h = self.runs[label]
-        found = {"bytes": h["uplink_bits"] / 8 / self.n, "rounds": h["round"].astype(float), "seconds": h["seconds"]}
-        return found | ({"hours": self.wire[label] / 3600} if self.wire else {})
+    def places(self) -> dict[str, Floats]:
+        """Where the recorded rounds stand on every axis."""
+        h = self.history
+        up, down = (h[name] / 8e3 / self.n for name in ("uplink_bits", "downlink_bits"))
+        found = {"up": up, "total": up + down, "rounds": h["round"].astype(float), "seconds": h["seconds"]}
+        return found if self.seconds is None else {**found, "time": self.seconds / self._unit[1]}
 
-    def figure(self, name: str, column: str, axis: Axis) -> Figure:
-        """A column of every history over all axes."""
-        curves = [Curve(label, self.places(label), h[column], k, k // 7) for k, (label, h) in enumerate(self.runs.items())]
-        hours = f"Hours on the network: {self.network}; a round lasts as long as its slowest client."
-        return Figure(name, [Lines("", curves, axis)], self.axes, columns=1, caption=hours if self.wire else "")
+    def figure(self, name: str, columns: dict[str, str], axis: Axis) -> Figure:
+        """Columns of the history by label, over all axes, where they have values."""
+        curves = [self._curve(label, self.history[column], k) for k, (label, column) in enumerate(columns.items())]
+        timed = f"Time on the network: {self.network}; a round lasts as long as its slowest client."
+        caption = "" if self.seconds is None else timed
+        return Figure(name, [Lines("", curves, axis, legend=len(curves) > 1)], self.axes, columns=1, caption=caption)
+
+    def _curve(self, label: str, values: Floats, colour: int) -> Curve:
+        known = np.isfinite(values)
+        return Curve(label, {name: place[known] for name, place in self.places().items()}, values[known], colour)
 
 
-def training_page(
-    title: str, facts: Sequence[tuple[str, Cell]], traces: Traces, heaviest: Sequence[tuple[str, Any]], command: str
-) -> Page:
-    """The run, its step sizes and the largest weights."""
+@dataclass(frozen=True, eq=False)
+class TrainingReport:
+    """What the page says."""
+
+    title: str
+    scores: Table
+    facts: Sequence[tuple[str, Cell]]
+    warnings: Sequence[str]
+    sent: Table
+    weights: Table
+    command: str
+
+
+def training_page(report: TrainingReport, trace: Trace) -> Page:
+    """The page."""
+    held = bool(np.isfinite(trace.history["validation"]).any())
+    losses = {"training loss, with the penalty": "f", **({"held-out loss": "validation"} if held else {})}
+    facts = Table(["", ""], [[name, _text(value)] for name, value in report.facts])
+    loss = Drawing(trace.figure("loss", losses, Axis("loss", log=True)))
+    steps = Drawing(trace.figure("steps", {"step size": "gamma"}, Axis("step size", log=True)))
     return Page(
-        title,
+        report.title,
         "Trained across clients by EF21 with TopK and the automatic step.",
         [
-            Section("Result", [Table(["", ""], [[name, _text(value)] for name, value in facts])]),
-            Section("Loss", [Drawing(traces.figure("loss", "f", Axis("loss", log=True)))]),
-            Section("Step size", [Drawing(traces.figure("steps", "gamma", Axis("step size", log=True)))]),
-            Section("Model", [Table(["feature", "weight"], [list(row) for row in heaviest], "The largest weights")]),
-            Section("Again", [Code(command)]),
+            Section("Result", [*map(_Warning, report.warnings), report.scores, facts]),
+            Section("Loss", [loss, *([Text(HELD_OUT)] if held else [])]),
+            Section("Step size", [steps]),
+            Section("What was sent", [report.sent]),
+            Section("Model", [report.weights]),
+            Section("Again", [Code(report.command)]),
         ],
     )
+
+
+@dataclass(frozen=True)
+class _Warning:
+    """A sentence that must not be missed."""
+
+    text: str
+
+    def html(self) -> str:
+        return f'<div class="verdict bad">{Badge("warning", "bad").html()}{Text(self.text).html()}</div>'
 
 
 def _text(value: Cell) -> Cell:

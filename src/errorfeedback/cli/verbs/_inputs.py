@@ -30,6 +30,7 @@ class Inputs(ColumnOptions):
     )
     groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None
     regression: Annotated[bool, typer.Option(help="Least squares instead of classification.")] = False
+    class_weight: Annotated[str | None, typer.Option(help="balanced: all classes weigh the same.")] = None
     l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0
     l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4
     intercept: Annotated[str, typer.Option(help="topk, exact (sent every round), or none.")] = "topk"

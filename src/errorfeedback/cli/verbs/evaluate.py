@@ -19,10 +19,11 @@ def evaluate(
         Path, typer.Argument(metavar="RUN", help="The folder that `errorfeedback train` wrote, or a model file.")
     ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data, with their targets.")],
+    weight_column: Annotated[str | None, typer.Option(help="The column of a table with the weight of every row.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print for programs.")] = False,
 ) -> None:
     """How good a trained model is on data with known targets."""
     begin()
     from errorfeedback.cli.evaluate import evaluate as work
 
-    work(options, run, data, as_json=as_json)
+    work(options, run, data, weight_column=weight_column, as_json=as_json)
