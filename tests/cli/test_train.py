@@ -8,24 +8,14 @@ import json
 
 import numpy as np
 import pytest
+from commands import call, plain
 from scipy import sparse
-from typer.testing import CliRunner
 
-from errorfeedback.cli.app import app
 from errorfeedback.data.encoding import Indices
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Reading
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import load, save
-
-
-def call(*words):
-    return CliRunner().invoke(app(), [str(word) for word in words])
-
-
-def plain(done):
-    """What was printed, without the box around an error and its line breaks."""
-    return " ".join(done.output.replace("│", " ").split())
 
 
 def rows(m, seed=0):

@@ -1,7 +1,6 @@
 """CSV, TSV and Parquet by pyarrow, an optional extra: a file -> columns of numbers and of text.
 
-Whole numbers that a float cannot tell apart (above 2^53) are text. Of a column without names for its values, as lists or
-pictures, nothing is made: it is refused.
+Whole numbers that a float cannot tell apart (above 2^53) are text.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ import csv
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from errorfeedback.data.columns import Column, Numbers, Words
+from errorfeedback.data.columns import Column, Numbers, Opaque, Words
 from errorfeedback.data.compressed import chunks, damage, lines, seekable, too_large
 from errorfeedback.data.reading import Reading
 from errorfeedback.extras import import_extra
@@ -72,7 +72,9 @@ def parquet(path: Path, reading: Reading) -> tuple[dict[str, Column], set[str]]:
     except (invalid, OSError, UnicodeError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: not a Parquet file, or damaged ({damage(error)})") from error
     _refuse_twice(path, names)
-    return _columns(path, table, names), _index(table) & set(names)
+    found = _columns(path, table, names)
+    typed = {n: replace(c, typed=True) if isinstance(c, Words) else c for n, c in found.items()}
+    return typed, _index(table) & set(names)
 
 
 def _index(table: Any) -> set[str]:
@@ -89,16 +91,16 @@ def _columns(path: Path, table: Any, names: Sequence[str]) -> dict[str, Column]:
     if not table.num_rows:
         raise ValueError(f"{path}: the table has no rows")
     try:
-        return {name: _column(path, name, table.column(k)) for k, name in enumerate(names)}
+        return {name: _column(name, table.column(k)) for k, name in enumerate(names)}
     except (arrow().ArrowException, UnicodeError) as error:
         raise ValueError(f"{path}: damaged ({damage(error)})") from error
 
 
-def _column(path: Path, name: str, column: Any) -> Column:
+def _column(name: str, column: Any) -> Column:
     """A column by its type."""
     pa = arrow()
     kinds: list[tuple[Callable[[Any], bool], Callable[[str, Any], Column]]] = [
-        (pa.types.is_dictionary, lambda n, c: _column(path, n, c.cast(c.type.value_type))),
+        (pa.types.is_dictionary, lambda n, c: _column(n, c.cast(c.type.value_type))),
         (pa.types.is_integer, _whole),
         (pa.types.is_boolean, lambda n, c: Numbers(n, _floats(c), np.dtype(bool))),
         (pa.types.is_floating, lambda n, c: Numbers(n, _floats(c), np.dtype(np.float64))),
@@ -115,7 +117,7 @@ def _column(path: Path, name: str, column: Any) -> Column:
     for matches, made in kinds:
         if matches(column.type):
             return made(name, column)
-    raise ValueError(f"{path}: column {name!r} has values of type {column.type}, of which no feature is made; --drop {name}")
+    return Opaque(name, str(column.type), len(column))
 
 
 def _floats(column: Any) -> Any:
@@ -126,7 +128,7 @@ def _whole(name: str, column: Any) -> Column:
     compute = arrow("pyarrow.compute")
     extent = compute.min_max(column).as_py()
     if max(abs(extent["min"] or 0), abs(extent["max"] or 0)) > 2**53:
-        return _words(name, column.cast(arrow().string()))
+        return replace(_words(name, column.cast(arrow().string())), typed=True)
     return Numbers(name, _floats(column), np.dtype(np.int64))
 
 

@@ -138,14 +138,40 @@ class Words:
                 odd = (
                     "" if all(alike) else f", but has {self.values[alike.index(False)]!r} in {self._row(alike.index(False))}"
                 )
-                return f"looks like {kind} ({self.values[alike.index(True)]!r}){odd}; {remedy}"
+                example = repr(self.values[alike.index(True)])
+                return f"looks like {kind} ({example}){odd}; {remedy}; --text {self.name} takes it as text"
         return None
 
     def _row(self, code: int) -> str:
         return f"row {int(np.argmax(self.codes == code)) + 1}"
 
 
-Column = Numbers | Words
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """Values of which no feature is made: lists, pictures. They may be there as long as nobody wants them."""
+
+    name: str
+    kind: str
+    rows: int
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return np.zeros(self.rows, dtype=bool)
+
+    def plain(self) -> NDArray[Any]:
+        raise ValueError(f"column {self.name!r} {self._why()}")
+
+    def take(self, rows: NDArray[Any]) -> Opaque:
+        return Opaque(self.name, self.kind, len(rows))
+
+    def summary(self) -> TextSummary:
+        return TextSummary(self.rows, 0, (), self._why())
+
+    def _why(self) -> str:
+        return f"has values of type {self.kind}, of which nothing is made"
+
+
+Column = Numbers | Words | Opaque
 
 
 def _is_date(text: str) -> bool:
@@ -178,7 +204,7 @@ def _category(name: str, files: Sequence[TextSummary], marked: bool, forced: boo
     values, present = sorted({value for each in files for value in each.values}), sum(each.present for each in files)
     doubts = [each.doubt for each in files if each.doubt]
     if doubts and not forced:
-        raise ValueError(f"column {name!r} {doubts[0]}; --text {name} takes it as text, --drop {name} leaves it out")
+        raise ValueError(f"column {name!r} {doubts[0]}; --drop {name} leaves it out")
     if not forced and len(values) >= FEW and len(values) > MOST * present:
         return None, (
             f"column {name!r} is text with {len(values):,} different values in {present:,} rows, so that it names the rows: "

@@ -115,7 +115,9 @@ class Rows(Raw):
             raise encoding.refuse(self.name, Indices.files)
         reading.refuse_columns(self.name)
         if reading.target is not None:
-            raise ValueError(f"target = {reading.target!r}, but the target of a LIBSVM file is the first word of every line")
+            raise ValueError(
+                f"{self.name}: target = {reading.target!r}, but in a LIBSVM file it is the first word of every line"
+            )
         if encoding.base is None:
             if reading.index_base is None:
                 raise ValueError(

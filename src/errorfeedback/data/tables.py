@@ -136,10 +136,8 @@ class Table(Raw):
                 parts.append(features)
                 notes += [] if note is None else [f"{self.name}: {note}"]
             else:
-                here, there = ("numbers", "text") if isinstance(spec, Category) else ("text", "numbers")
-                raise ValueError(
-                    f"{self.path}: column {spec.name!r} has {here}, but the model was trained with {there} there"
-                )
+                there = "text" if isinstance(spec, Category) else "numbers"
+                raise ValueError(f"{self.path}: column {spec.name!r} has no {there}, with which the model was trained")
         return sparse.csr_array(sparse.hstack(parts, format="csr")), notes
 
     def _refuse_infinite(self, column: Numbers) -> None:
