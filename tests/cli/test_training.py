@@ -194,11 +194,3 @@ def test_resume_ends_as_train_does(folder, tmp_path, monkeypatch, words):
     assert resumed.provenance["command"] == "errorfeedback train data.csv"
     other = call("train", folder / "data.csv", *options, "--k", 2, "--checkpoint", tmp_path / "state", "--out", tmp_path)
     assert "--k was 1 and is 2; use the same, or another folder" in plain(other)
-
-
-def test_resume_after_a_plain_train_says_that_it_needs_a_checkpoint(folder, tmp_path):
-    trained(folder, tmp_path / "run", "--only", "a,b", "--rounds", 5)
-    done = call("resume", tmp_path / "run")
-    assert done.exit_code == 2
-    assert "`train` keeps its state only with --checkpoint FOLDER" in plain(done)
-    assert "holds no run" in plain(call("resume", tmp_path))

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import MODEL, clear_errors
+from errorfeedback.cli._data import clear_errors
 from errorfeedback.cli._kept import FILE, kept
 from errorfeedback.cli.train import train
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
-from errorfeedback.records.checkpoint import Folder
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resume import resume as go_on
 from errorfeedback.runtime.solve import Result
@@ -30,11 +29,6 @@ def resume(folder: Path, *, threads: int, mpi: bool) -> None:
             options, command = kept(folder)
             train(replace(options, checkpoint=folder), engine, command)
             return
-        if (folder / MODEL).exists() and not Folder(folder).run.exists():
-            raise ValueError(
-                f"{folder} holds a model and no state to go on from: `train` keeps its state only with --checkpoint FOLDER, "
-                "and `resume FOLDER` goes on from there"
-            )
         with engine.together.guard():
             result = go_on(folder, engine=engine)
     if engine.leads:

@@ -55,9 +55,8 @@ class Keeper:
         self.last = monotonic()
         if self.signal:
             where = f"wrote the state before round {t}" if written else "could not write a checkpoint"
-            again = "a run of `errorfeedback train --checkpoint`: with the same command"
-            told = (self.signal, where, self.folder.path, again)
-            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s (%s)", *told)
+            told = (self.signal, where, self.folder.path)
+            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s", *told)
             raise Interrupted(128 + self.signal)
 
     def _written(self, t: int, snapshot: dict[str, Any]) -> bool:
