@@ -30,8 +30,11 @@ def run(*words: str) -> tuple[int, str]:
 def test_text(data: Path) -> None:
     code, text = run(str(data), "--clients", "10", "--network", "up=1Mbit/s,latency=50ms")
     assert code == 0
-    for word in ("n = 10 clients", "clients per feature", "L_tilde", "DGD", "needs the fewest bits", "latency 50 ms"):
+    for word in ("n = 10 clients", "clients per feature", "L_tilde", "DGD", "the least time on the network"):
         assert word in text
+    assert "down 1 Mbit/s (not given: same as up), latency 50 ms" in " ".join(text.split())
+    advice = text.index("Run `errorfeedback train` with --k")
+    assert advice < text.index("hold for the worst case") < text.index("By the theorems")
 
 
 def test_json_report_and_figures(data: Path, tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from errorfeedback.planner.common import Search, best_common, powers_of_two
 from errorfeedback.planner.plan import Option, origin, plan
 from errorfeedback.planner.plans import plans
 from errorfeedback.problems.base import Problem
+from errorfeedback.records.network import Pace
 from errorfeedback.stepsizes.best import rules
 
+GRADIENT_START = ef.EF21(ef.TopK(2), "gradient")
 HEAD = 24 + 8
 """Bits of a frame before its values: version and check, count."""
 METHODS = {"zero": ef.EF21(ef.TopK(1)), "gradient": ef.EF21(ef.TopK(1), "gradient")}
@@ -43,7 +45,8 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     theory = ef.analyse(problem, ef.TopK(1))
     gd = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), goal)
     assert gd.rounds == ceil(2 * problem.value(np.zeros(24)) * theory.L / goal.epsilon)
-    assert gd.bits == gd.rounds * (HEAD + 64 * theory.sizes.mean())
+    assert gd.up_bits == gd.rounds * (HEAD + 64 * theory.sizes.mean())
+    assert gd.down_bits == gd.rounds * 64 * theory.sizes.mean()
     assert gd.memory_bytes == 0
     published = plan(theory, Option("EF21", METHODS["zero"]), ef.RareFeatures(), goal)
     G = float(np.mean(problem.support.norms2(problem.gradients(np.zeros(24)))))
@@ -51,20 +54,39 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     bound = theory.bound(T, problem.value(np.zeros(24)), G, published.gamma)
     assert bound <= goal.epsilon
     assert theory.bound(T - 1, problem.value(np.zeros(24)), G, published.gamma) > goal.epsilon
-    assert published.bits == T * ef.TopK(1).bits(problem.support).mean()
+    assert published.up_bits == pytest.approx(T * ef.TopK(1).bits(problem.support).mean())
     upload = plan(theory, Option("EF21", METHODS["gradient"]), ef.RareFeatures(), goal)
-    assert upload.bits == HEAD + 64 * theory.sizes.mean() + upload.rounds * ef.TopK(1).bits(problem.support).mean()
+    whole = 64 * theory.sizes.mean()
+    assert upload.up_bits == pytest.approx(HEAD + whole + upload.rounds * ef.TopK(1).bits(problem.support).mean())
+    assert upload.down_bits == pytest.approx((upload.rounds + 1) * whole)  # the upload is of gradients at x^0
     assert upload.memory_bytes == 8 * theory.r
 
 
-def test_bits_of_a_plan_are_those_of_a_run(problem: Problem) -> None:
-    goal = origin(problem, 0.5)
-    theory = ef.analyse(problem, ef.TopK(2))
-    promised = plan(theory, Option("EF21", ef.EF21(ef.TopK(2), "gradient")), ef.Best(), goal)
-    result = ef.solve(problem, ef.EF21(ef.TopK(2), "gradient"), ef.Best(), rounds=50)
-    assert result.history["uplink_bits"][-1] / problem.n == pytest.approx(
-        HEAD + 64 * theory.sizes.mean() + 50 * promised.bits_per_round
-    )
+@pytest.mark.parametrize("scaled", [False, True])
+def test_bits_of_a_plan_are_those_of_a_run_up_and_down(problem: Problem, scaled: bool) -> None:
+    """Also those of the scaling's exchange."""
+    problem = ef.scaled(problem) if scaled else problem
+    promised = plan(ef.analyse(problem, ef.TopK(2)), Option("EF21", GRADIENT_START), ef.Best(), origin(problem, 0.5))
+    result = ef.solve(problem, GRADIENT_START, ef.Best(), rounds=promised.rounds, every=promised.rounds)
+    assert result.history["uplink_bits"][-1] / problem.n == pytest.approx(promised.up_bits)
+    assert result.history["downlink_bits"][-1] / problem.n == pytest.approx(promised.down_bits)
+    assert promised.total_bits == promised.up_bits + promised.down_bits
+
+
+def test_time_is_the_slowest_clients_and_ranks_the_plans(problem: Problem) -> None:
+    """A round on a link that uploads slowly; one client is slower yet, and sets the pace."""
+    goal, theory = origin(problem, 0.5), ef.analyse(problem)
+    links = [ef.Network(up=1e3, down=1e6, latency=0.1)] * problem.n
+    gd = plan(theory, Option("DGD", ef.DGD()), ef.InverseL(), goal, Pace.of(links))
+    size = 64 * theory.r
+    assert gd.seconds == pytest.approx(gd.rounds * (0.2 + (HEAD + size) / 1e3 + size / 1e6))
+    links[3] = ef.Network(up=10, down=1e6)
+    own = 64 * theory.sizes[3]
+    slow = plan(theory, Option("DGD", ef.DGD()), ef.InverseL(), goal, Pace.of(links))
+    assert slow.seconds == pytest.approx(gd.rounds * ((HEAD + own) / 10 + own / 1e6))
+    found = plans(problem, goal, Pace.of(links))
+    assert [p.seconds for p in found] == sorted(p.seconds for p in found if p.seconds is not None)
+    assert [p.total_bits for p in found] != sorted(p.total_bits for p in found)
 
 
 def test_marina_promises_mean_bits(problem: Problem) -> None:
@@ -88,23 +110,23 @@ def test_every_method_rule_and_level_is_there(problem: Problem) -> None:
             type(rule).__name__ for rule in rules(METHODS["zero"])
         }
     assert any(p.exact_features for p in found)
-    assert [p.bits for p in found] == sorted(p.bits for p in found)
+    assert [p.total_bits for p in found] == sorted(p.total_bits for p in found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_judge_agrees_with_the_plans(kind: str) -> None:
-    """The search's quick formula is the bits of the convex (or weighted) rule, up to its approximate L_i."""
+    """The search's quick formula is the price of the convex (or weighted) rule, up to its approximate L_i."""
     problem = random_problem(kind, 3)
     start = origin(problem, 1e-3)
     search = Search(problem, start)
     rule = ef.Convex() if "penalty" not in kind else ef.Weighted()
-    for bits, size, k in search.bits([1, 2], [1, 2]):
+    for price, size, k in search.prices([1, 2], [1, 2]):
         option = search.option(size, k)
         theory = ef.analyse(problem, option.method.compressor)
         if theory.alpha == 1:
-            assert bits == np.inf
+            assert price == np.inf
         else:
-            assert bits == pytest.approx(plan(theory, option, rule, start).bits, rel=0.1)
+            assert price == pytest.approx(plan(theory, option, rule, start).total_bits, rel=0.1)
 
 
 def test_the_search_finds_the_best_of_its_grid_on_a_planted_problem() -> None:
@@ -117,14 +139,15 @@ def test_the_search_finds_the_best_of_its_grid_on_a_planted_problem() -> None:
     A[:, -1] = 1.0
     problem = ef.least_squares(A, rng.normal(size=4 * n), clients=n)
     start = origin(problem, 1e-3)
-    found = best_common(problem, powers_of_two(problem.support.r), start)
-    best = min(found, key=lambda p: p.bits)
-    gd = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), start)
+    slow_up = Pace.of([ef.Network(up=1e3, down=1e6)] * n)
+    found = best_common(problem, powers_of_two(problem.support.r), start, slow_up)
+    best = min(found, key=lambda p: p.price)
+    gd = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), start, slow_up)
     assert best.exact_features == 1
     assert best.k == 1
-    assert best.bits < gd.bits / 3
-    everything = plans(problem, start)
-    assert min(p.bits for p in everything if p.error_feedback and not p.exact_features) > best.bits
+    assert best.price < gd.price / 3
+    everything = plans(problem, start, slow_up)
+    assert min(p.price for p in everything if p.error_feedback and not p.exact_features) > best.price
 
 
 def test_a_loose_goal_is_refused(problem: Problem) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def _whole(inputs: Inputs) -> Data:
     return replace(found, clients=estimator_of(inputs).dealt(rows) if names is None else names)
 
 
-def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, list[str]]:
+def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, Sequence[str]]:
     """What `train` minimises on these rows, and what its columns are called."""
     model = estimator_of(inputs)
     assert data.y is not None, "data without a target is refused"

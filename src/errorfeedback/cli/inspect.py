@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from errorfeedback.cli._data import clear_errors
-from errorfeedback.cli._inputs import objective_of, rows_of
+from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as look
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection import costs, rarity
-from errorfeedback.records.network import Network
+from errorfeedback.records.network import Links
+from errorfeedback.report.comparison import results
 from errorfeedback.report.inspection import page
 
 BAR = 40
@@ -30,18 +32,28 @@ def inspect(
     *,
     k: list[int] | None,
     epsilon: float,
-    network: str,
+    network: list[str] | None,
+    rounds: int,
     every_plan: bool,
     as_json: bool,
     report: Path | None,
     draw: Path | None,
 ) -> None:
-    """How rare are the features, and what does every theorem promise? Sorted by bits, with the winner and its reason."""
+    """What to run on these data, how rare their features are, and what every theorem promises."""
     with clear_errors():
-        link = Network.parse(network) if network else None
+        links = Links.parse(network) if network else None
         found = rows_of(inputs)
         objective, names = objective_of(inputs, found)
-        seen = look(objective.problem, epsilon=epsilon, k=k or None, network=link, names=names)
+        seen = look(
+            objective.problem,
+            epsilon=epsilon,
+            k=k or None,
+            network=links,
+            names=names,
+            prox=objective.prox,
+            rounds=rounds,
+            compress=compressor_for(inputs, objective),
+        )
     if report is not None:
         page(seen, found.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
     drawn = [path for figure in (rarity(seen), costs(seen)) for path in save(figure, draw)] if draw is not None else []
@@ -61,13 +73,15 @@ def show(seen: Inspection, console: Console, most: int | None) -> None:
     _bars(console, "features per client", "clients", seen.census.holdings)
     head = ["constant", "value", "how it was computed"]
     _table(console, "Constants", head, [(c.name, c.value, c.how) for c in seen.constants])
-    goal = f"Plans to {seen.epsilon:g} of ||grad f(0)||^2 by the theorems, the fewest bits up first"
-    _table(console, goal + (f" (time: {seen.network})" if seen.network else ""), seen.head(), seen.rows(most))
+    _table(console, seen.goal(), seen.head(), seen.rows(most))
+    if seen.trial is not None:
+        tried = results(seen.trial.contest)
+        _table(console, f"Trial of {seen.trial.rounds} simulated rounds. {tried.caption}", tried.head, tried.rows)
     for sentence in str(seen.verdict).splitlines():
         console.print(sentence, soft_wrap=True, highlight=False, markup=False)
 
 
-def _table(console: Console, title: str, head: list[str], rows: Any) -> None:
+def _table(console: Console, title: str, head: Sequence[str], rows: Any) -> None:
     table = Table(*head, title=title, title_justify="left", show_header=any(head))
     for row in rows:
         table.add_row(*row)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.core import Floats, Model
+from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, Matrix, least_squares, logistic
 from errorfeedback.problems.proximal import ElasticNet
@@ -61,12 +62,16 @@ class Objective:
         """R alone."""
         return 0.0 if self.prox is None else self.prox.on(self.problem).value(self.problem.restrict(z))
 
-    def names(self, features: Sequence[str], classes: Sequence[Any] | None = None) -> list[str]:
+    def names(self, features: Sequence[str], classes: Sequence[Any] | None = None) -> Sequence[str]:
         """What every column is called: features and the intercept, once for every class where each has its own model."""
-        once = [*features, *(["intercept"] if self.free else [])]
-        if self.models == 1 or classes is None:
-            return once * self.models
-        return [f"{label}: {name}" for label in classes for name in once]
+        once = len(features) + bool(self.free)
+
+        def name(column: int) -> str:
+            model, j = divmod(column, once)
+            feature = features[j] if j < len(features) else "intercept"
+            return feature if self.models == 1 or classes is None else f"{classes[model]}: {feature}"
+
+        return Derived(once * self.models, name)
 
 
 def penalised(

@@ -96,15 +96,15 @@ def census(problem: Problem, names: Sequence[str] | None = None) -> Census:
     support = problem.support
     order = np.argsort(support.counts, kind="stable")
     label = _labels(problem, names)
-    rows, discarded, nonzeros = _sizes(problem)
+    rows = rows_of(problem)
     return Census(
         title=str(problem),
         n=problem.n,
         d=problem.d,
         dropped=problem.dropped_features,
-        rows=rows,
-        discarded_rows=discarded,
-        nonzeros=nonzeros,
+        rows=int(rows.A.shape[0]),
+        discarded_rows=rows.discarded_rows,
+        nonzeros=int(rows.A.nnz),
         c=support.c,
         r=support.r,
         counts=support.counts,
@@ -114,12 +114,12 @@ def census(problem: Problem, names: Sequence[str] | None = None) -> Census:
     )
 
 
-def _sizes(problem: Problem) -> tuple[int, int, int]:
-    """Rows, rows that the split discarded, nonzeros."""
+def rows_of(problem: Problem) -> GLM:
+    """The rows behind a problem."""
     if isinstance(problem, Scaled):
-        return _sizes(problem.inner)
+        return rows_of(problem.inner)
     if isinstance(problem, GLM):
-        return int(problem.A.shape[0]), problem.discarded_rows, int(problem.A.nnz)
+        return problem
     raise ValueError(f"inspect reads generalised linear models, and {type(problem).__name__} is not one")
 
 

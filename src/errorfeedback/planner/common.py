@@ -1,4 +1,4 @@
-"""The choice of S0 (features sent exactly) and K that minimises the predicted bits of EF21.
+"""The choice of S0 (features sent exactly) and K that minimises the predicted price of EF21: bits up and down, or time.
 
 S0 is a prefix of the features in order of how many clients own them, ties by the curvature of their column: for given
 weights the maximum over the features that are left falls fastest that way. |S0| and K run over powers of two (|S0| over
@@ -25,7 +25,7 @@ from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Curvature, Problem
-from errorfeedback.records.network import Network
+from errorfeedback.records.network import Pace
 from errorfeedback.smoothness.clients import power_steps
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
@@ -50,10 +50,11 @@ def powers_of_two(below: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Predicted bits of EF21 from the gradient start as a function of |S0| and K."""
+    """The predicted price of EF21 from the gradient start as a function of |S0| and K."""
 
     problem: Problem
     start: Origin
+    pace: Pace | None = None
 
     @cached_property
     def curvature(self) -> Curvature:
@@ -81,18 +82,18 @@ class Search:
         compressor = ExactOnCommon(self.order[:size].tolist(), k)
         return Option(f"EF21 Top{k} + {size} exact", EF21(compressor, "gradient"), k)
 
-    def bits(self, sizes: Iterable[int], levels: Sequence[int]) -> list[tuple[float, int, int]]:
-        """(predicted bits, |S0|, K) of every pair; infinite where nothing is compressed, which is DGD."""
+    def prices(self, sizes: Iterable[int], levels: Sequence[int]) -> list[tuple[float, int, int]]:
+        """(predicted price, |S0|, K) of every pair; infinite where nothing is compressed, which is DGD."""
         found = []
         v: Lifted | None = None
         for size in sorted(sizes):
             rare = np.ones(self.problem.d, dtype=bool)
             rare[self.order[:size]] = False
             L, v = self._rare_L_i(rare, v) if self.curvature.convex else (self.theory.L_i, None)
-            found += [(bits, size, k) for bits, k in zip(self._bits(rare, L, np.array(levels)), levels, strict=True)]
+            found += [(price, size, k) for price, k in zip(self._prices(rare, L, np.array(levels)), levels, strict=True)]
         return found
 
-    def _bits(self, rare: NDArray[np.bool_], L: PerClient, levels: Integers) -> list[float]:
+    def _prices(self, rare: NDArray[np.bool_], L: PerClient, levels: Integers) -> list[float]:
         """For all K at once: the mean message times the rounds of the convex or the weighted rule."""
         theory, sizes = self.theory, self.problem.support.sizes
         rest = (self.owned @ rare.astype(np.float64)).astype(np.int64)
@@ -105,11 +106,18 @@ class Search:
             shares = self.owned.T @ (L[:, None] * xi)
             M2 = shares[rare].max(axis=0, initial=0.0) * shares.max(axis=0) / theory.n**2
         index = np.where(sent < rest[:, None], bits_per_index(np.maximum(rest, 1))[:, None], 0)
-        message = frame_bits((sizes - rest)[:, None] + sent, sent * index, VALUE_BITS).mean(axis=0)
+        message = frame_bits((sizes - rest)[:, None] + sent, sent * index, VALUE_BITS)
         gamma = np.array([largest_root(theory.L, sqrt(m)) for m in M2])
-        upload = frame_bits(sizes, np.zeros_like(sizes), VALUE_BITS).mean()
-        bits = upload + message * 2 * self.start.gap / (gamma * self.start.epsilon)
-        return np.where(alpha.min(axis=0) < 1, bits, inf).tolist()
+        first, *rounds = self._round_prices(frame_bits(sizes, np.zeros_like(sizes), VALUE_BITS), *message.T)
+        prices = first + np.array(rounds) * 2 * self.start.gap / (gamma * self.start.epsilon)
+        return np.where(alpha.min(axis=0) < 1, prices, inf).tolist()
+
+    def _round_prices(self, *uploads: PerClient) -> list[float]:
+        """Of rounds in which the clients send so much."""
+        down = VALUE_BITS * self.problem.support.sizes.astype(np.float64)
+        if self.pace is None:
+            return [float((up + down).mean()) for up in uploads]
+        return [self.pace.slowest(up, down) for up in uploads]
 
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
         """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
@@ -119,24 +127,24 @@ class Search:
         return power_steps(self.curvature, support, kept, v, steps), v
 
 
-def best_common(problem: Problem, levels: Sequence[int], start: Origin, network: Network | None = None) -> list[Plan]:
+def best_common(problem: Problem, levels: Sequence[int], start: Origin, pace: Pace | None = None) -> list[Plan]:
     """The plans of every rule for the best S0 and K; empty where every S0 leaves nothing to compress."""
-    search = Search(problem, start)
+    search = Search(problem, start, pace)
     sizes = powers_of_two(problem.d)
     thin = 1 + (len(sizes) > FINE)
-    found = search.bits(sizes[::thin], levels)
-    bits, size, k = min(found, default=(inf, 0, 0))
-    if bits == inf:
+    found = search.prices(sizes[::thin], levels)
+    price, size, k = min(found, default=(inf, 0, 0))
+    if price == inf:
         return []
     for _ in range(3 - thin):
-        found += search.bits(_between(size, problem.d, 2**thin), [k])
-        bits, size, k = min(found)
+        found += search.prices(_between(size, problem.d, 2**thin), [k])
+        price, size, k = min(found)
         if len(levels) > 1:
-            found += search.bits([size], _between(k, problem.support.r, 2))
-            bits, size, k = min(found)
+            found += search.prices([size], _between(k, problem.support.r, 2))
+            price, size, k = min(found)
     option = search.option(size, k)
     theory = analyse(problem, option.method.compressor)
-    return [plan(theory, option, each, start, network) for each in rules(option.method) if not each.missing(theory)]
+    return [plan(theory, option, each, start, pace) for each in rules(option.method) if not each.missing(theory)]
 
 
 def _between(value: int, below: int, factor: int) -> list[int]:

@@ -24,7 +24,7 @@ from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.history import History
-from errorfeedback.records.network import Network, Wire, elapsed, traffic
+from errorfeedback.records.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.runtime.solve import solve
 from errorfeedback.runtime.stopping import Progress, Stop
 from errorfeedback.stepsizes.base import StepSize
@@ -175,6 +175,11 @@ class Contest:
         """What the ranking counts."""
         return "time on the network" if self.network else "bytes up and down"
 
+    @property
+    def badge(self) -> str:
+        """The winner in a word or two."""
+        return "fastest" if self.network else "fewest bytes"
+
     def cost_text(self, entry: Entry) -> str:
         """The price of the goal with its parts."""
         row = entry.there(self.level())
@@ -214,7 +219,7 @@ def hold(
     """Run the contestants one after the other, each within the same limits. `networks`: the link of every client."""
     for each in contestants:
         parts = traffic(analyse(problem, each.method.compressor))
-        wire = None if networks is None else Wire(*parts, networks)
+        wire = None if networks is None else Wire(*parts, Pace.of(networks))
         stop = [Limit(max_bytes, max_seconds, wire)]
         run = solve(problem, each.method, each.rule, rounds=rounds, seed=seed, every=every, stop=stop, prox=prox)
         seconds = None if networks is None else elapsed(run.history, *parts, networks)

@@ -6,21 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Floats
-from errorfeedback.planner.census import Census, census, pattern
+from errorfeedback.planner.census import Census, census, pattern, rows_of
+from errorfeedback.planner.contest import summary
+from errorfeedback.planner.contestants import Compress, spaced
 from errorfeedback.planner.plan import Plan, origin
 from errorfeedback.planner.plans import plans
+from errorfeedback.planner.trial import ROUNDS, Trial, trial
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.planner.verdict import Verdict, verdict
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.network import Network
+from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.records.network import Links, Network, Pace
 from errorfeedback.smoothness.constants import smoothness
 from errorfeedback.smoothness.spectral import L_plus_spectral
 from errorfeedback.stepsizes.theory import analyse
 
 EPSILON = 1e-3
 """The default goal: ||grad f||^2 down to a thousandth of its start."""
-PLAN_COLUMNS = ("method", "rule", "gamma", "rounds", "up per client", "memory")
+PLAN_COLUMNS = ("method", "rule", "gamma", "rounds", "total", "up", "down", "memory")
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,13 @@ class Inspection:
     pattern: Floats
     constants: list[Constant]
     plans: list[Plan]
-    """Sorted by bits."""
+    """The cheapest first, by time on the network where there is one, else by bits up and down."""
+    trial: Trial | None
     verdict: Verdict
     epsilon: float
-    network: Network | None
+    network: Links | None
+    penalised: bool
+    """Whether a penalty stands beside f, of which the theorems know nothing."""
 
     def facts(self) -> list[tuple[str, str]]:
         """Name and value, as a person reads them."""
@@ -67,16 +75,25 @@ class Inspection:
         """The columns of `rows`."""
         return [*PLAN_COLUMNS, *(["time"] if self.network else [])]
 
+    def goal(self) -> str:
+        """What the plans promise, and in which order they stand."""
+        order = (
+            f"the fastest first on a network with {self.network}" if self.network else "the fewest bytes up and down first"
+        )
+        penalty = "; the penalty is not in f here" * self.penalised
+        return f"Plans to {self.epsilon:g} of ||grad f(0)||^2 by the theorems, per client, {order}{penalty}"
+
     def rows(self, most: int | None = None) -> list[list[str]]:
         """The plans as a table's rows: the first `most`, and DGD and the best EF21 wherever they stand."""
         shown = self.plans if most is None else self.plans[:most]
         anchors = [next((p for p in self.plans if p.error_feedback), None), next(p for p in self.plans if p.method == "DGD")]
-        extra = sorted({id(p): p for p in anchors if p is not None and p not in shown}.values(), key=lambda p: p.bits)
+        extra = sorted({id(p): p for p in anchors if p is not None and p not in shown}.values(), key=lambda p: p.price)
         return [self._row(plan) for plan in [*shown, *extra]]
 
     def _row(self, plan: Plan) -> list[str]:
-        bits = human_bytes(plan.bits / 8) + " (expected)" * plan.in_expectation
-        cells = [plan.method, plan.rule, f"{plan.gamma:.4g}", f"{plan.rounds:,}", bits, human_bytes(plan.memory_bytes)]
+        total, up, down = (human_bytes(bits / 8) for bits in (plan.total_bits, plan.up_bits, plan.down_bits))
+        cells = [plan.method, plan.rule, f"{plan.gamma:.4g}", f"{plan.rounds:,}"]
+        cells += [total + " (expected)" * plan.in_expectation, up, down, human_bytes(plan.memory_bytes)]
         return cells + ([human_seconds(plan.seconds)] if plan.seconds is not None else [])
 
     def json(self) -> dict[str, Any]:
@@ -87,12 +104,14 @@ class Inspection:
             "epsilon": self.epsilon,
             "network": None if self.network is None else self.network.json(),
             "plans": [plan.json() for plan in self.plans],
+            "trial": None if self.trial is None else summary(self.trial.contest),
             "verdict": {
+                "practice": self.verdict.practice,
+                "k": None if self.trial is None else self.trial.k,
                 "winner": self.verdict.winner.json(),
                 "reason": self.verdict.reason,
                 "error_feedback_helps": self.verdict.helps,
                 "error_feedback": self.verdict.error_feedback,
-                "practice": self.verdict.practice,
             },
         }
 
@@ -102,8 +121,7 @@ class Inspection:
         table = [self.head(), *self.rows(12)]
         widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-        goal = f"plans to (1/T) sum ||grad f||^2 <= {self.epsilon:g} ||grad f(0)||^2, by bits up:"
-        return "\n".join([*facts, "", *constants, "", goal, *lines, "", str(self.verdict)])
+        return "\n".join([str(self.verdict), "", *facts, "", *constants, "", f"{self.goal()}:", *lines])
 
 
 def inspect(
@@ -111,26 +129,44 @@ def inspect(
     *,
     epsilon: float = EPSILON,
     k: Sequence[int] | None = None,
-    network: Network | None = None,
+    network: Network | Links | None = None,
     names: Sequence[str] | None = None,
+    prox: ElasticNet | None = None,
+    rounds: int = ROUNDS,
+    compress: Compress = TopK,
 ) -> Inspection:
-    """The facts, the constants and what every theorem promises, before you run.
+    """What to run, the facts, the constants and what every theorem promises.
 
-    `epsilon`: the goal as a share of ||grad f(0)||^2. `k`: the levels of TopK and RandK to plan (default 1, 2, 4,
-    ...). `names`:
-    what the columns are called.
+    `epsilon`: the goal as a share of ||grad f(0)||^2. `k`: the levels of TopK and RandK to plan (default 1, 2, 4, ...) and
+    to try (default: a few from 1 to r). `names`: what the columns are called. `prox`: the penalty beside f. `rounds` of
+    every run of the trial, which is a simulation; 0: none. `compress`: K -> the compressor that is tried.
 
     >>> import errorfeedback as ef
-    >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2))
-    >>> seen.census.c, seen.verdict.winner is seen.plans[0]
-    (2, True)
+    >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2), rounds=50)
+    >>> seen.census.c, seen.verdict.winner is seen.plans[0], seen.trial.k
+    (2, True, 3)
     """
     for level in k or ():
         if isinstance(level, bool) or not isinstance(level, int) or level < 1:
             raise ValueError(f"k = {level!r}; every level must be a whole number of at least 1")
-    facts = census(problem, names)
-    found = plans(problem, origin(problem, epsilon), network, k)
-    return Inspection(facts, pattern(problem.support), constants(problem), found, verdict(facts, found), epsilon, network)
+    facts, links = census(problem, names), Links({"*": network}) if isinstance(network, Network) else network
+    each = None if links is None else links.of(rows_of(problem).names.tolist())
+    found = plans(problem, origin(problem, epsilon), None if each is None else Pace.of(each), k)
+    tried = None
+    if rounds:
+        levels = list(k) if k else spaced(problem.support.r)
+        tried = trial(problem, levels, rounds=rounds, prox=prox, networks=each, network=str(links or ""), compress=compress)
+    return Inspection(
+        census=facts,
+        pattern=pattern(problem.support),
+        constants=constants(problem),
+        plans=found,
+        trial=tried,
+        verdict=verdict(facts, found) if tried is None else verdict(facts, found, tried.advice()),
+        epsilon=epsilon,
+        network=links,
+        penalised=prox is not None,
+    )
 
 
 def constants(problem: Problem) -> list[Constant]:

@@ -22,7 +22,7 @@ from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.network import Network
+from errorfeedback.records.network import Pace
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
@@ -41,6 +41,9 @@ class Origin:
     """The goal for ||grad f||^2."""
     relative: float
     """The goal as a share of ||grad f(x^0)||^2."""
+    setup_up: float
+    """Bits per client before anything else (the scaling's exchange): the mean over clients; `setup_down` likewise."""
+    setup_down: float
 
 
 def origin(problem: Problem, relative: float) -> Origin:
@@ -51,7 +54,8 @@ def origin(problem: Problem, relative: float) -> Origin:
     grads = problem.gradients(x)
     gradient = problem.support.scatter(grads) / problem.n
     gap, norms2 = problem.value(x) - problem.lower_bound, problem.support.norms2(grads)
-    return Origin(gap, grads, norms2, relative * float(gradient @ gradient), relative)
+    up, down = problem.setup_bits
+    return Origin(gap, grads, norms2, relative * float(gradient @ gradient), relative, up / problem.n, down / problem.n)
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,11 @@ class Plan:
     """|S0|: features sent exactly."""
     gamma: float
     rounds: int
-    bits: float
-    """Up, per client (the mean over clients)."""
+    up_bits: float
+    """Per client (the mean over clients), with what is sent before the first round; `down_bits` likewise."""
+    down_bits: float
     bits_per_round: float
+    """Up."""
     memory_bytes: int
     """The largest client's memory between rounds."""
     seconds: float | None
@@ -75,8 +81,18 @@ class Plan:
     in_expectation: bool
     error_feedback: bool
 
+    @property
+    def total_bits(self) -> float:
+        """Up and down, per client."""
+        return self.up_bits + self.down_bits
+
+    @property
+    def price(self) -> float:
+        """What plans are ranked by: seconds on the network where there is one, else bits up and down."""
+        return self.total_bits if self.seconds is None else self.seconds
+
     def json(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {**vars(self), "total_bits": self.total_bits}
 
 
 @dataclass(frozen=True)
@@ -88,12 +104,14 @@ class Option:
     k: int | None = None
 
 
-def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, network: Network | None = None) -> Plan:
-    """The promise of one rule for one method."""
+def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, pace: Pace | None = None) -> Plan:
+    """The promise of one rule for one method; `pace`: the links of the clients."""
     method = option.method.bind(theory.support)
     gamma = rule.gamma(theory, method)
     rounds = _rounds(theory, method, rule, gamma, start)
-    first, per_round, busiest = _traffic(theory, method)
+    first, up = _uploads(theory, method)
+    down = VALUE_BITS * theory.sizes.astype(np.float64)
+    before = (first + start.setup_up, down * (first > 0) + start.setup_down)
     return Plan(
         method=option.name,
         rule=type(rule).__name__,
@@ -101,10 +119,11 @@ def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, network: Ne
         exact_features=int((~theory.rare).sum()) if isinstance(method, EF21) else 0,
         gamma=gamma,
         rounds=rounds,
-        bits=first + rounds * per_round,
-        bits_per_round=per_round,
+        up_bits=float((before[0] + rounds * up).mean()),
+        down_bits=float((before[1] + rounds * down).mean()),
+        bits_per_round=float(up.mean()),
         memory_bytes=0 if isinstance(method, DGD) else 8 * theory.r,
-        seconds=None if network is None else rounds * network.seconds(busiest, VALUE_BITS * theory.r),
+        seconds=None if pace is None else pace.slowest(*before, float(np.any(before))) + rounds * pace.slowest(up, down),
         in_expectation=isinstance(method, MARINA),
         error_feedback=isinstance(method, EF21),
     )
@@ -127,13 +146,11 @@ def _error(theory: Theory, method: EF21, proof: Proof, start: Origin) -> float:
     return float(proof.weights @ ((1 - theory.alpha_i) * kept))
 
 
-def _traffic(theory: Theory, method: Method) -> tuple[float, float, float]:
-    """Bits of the first upload and of a round (means over clients), and of a round of the busiest client."""
-    full = frame_bits(theory.sizes, np.zeros_like(theory.sizes), VALUE_BITS)
+def _uploads(theory: Theory, method: Method) -> tuple[PerClient, PerClient]:
+    """Bits of every client's first upload and of its message in a round."""
+    full = frame_bits(theory.sizes, np.zeros_like(theory.sizes), VALUE_BITS).astype(np.float64)
     message = method.compressor.bits(theory.support)
     if isinstance(method, MARINA):
         assert method.p is not None, "bind() fills p in"
-        mixed = method.p * full + (1 - method.p) * message
-        return float(full.mean()), float(mixed.mean()), float(mixed.max())
-    first = float(full.mean()) if isinstance(method, EF21) and method.start == "gradient" else 0.0
-    return first, float(message.mean()), float(message.max())
+        return full, method.p * full + (1 - method.p) * message
+    return full * (isinstance(method, EF21) and method.start == "gradient"), message

@@ -1,4 +1,4 @@
-"""Which plan wins, and why, in a sentence; and whether error feedback helps at all by the theory."""
+"""What to run, by a trial; which plan the theorems prefer, and why; whether error feedback helps at all by the theory."""
 
 from __future__ import annotations
 
@@ -7,74 +7,82 @@ from dataclasses import dataclass
 
 from errorfeedback.planner.census import Census
 from errorfeedback.planner.plan import Plan
-from errorfeedback.planner.units import human_bytes
+from errorfeedback.planner.units import human_bytes, human_seconds
 
-PRACTICE = (
-    "In practice EF21 is far better than its theorems: it usually tolerates DGD's step 1/L, where it mostly needs one to "
-    "ten times DGD's rounds (docs/theory.md, section 12) at a small fraction of its traffic per round; measure it with "
-    "`errorfeedback compare`."
+UNTRIED = (
+    "What to run was not tried (--rounds 0). In practice EF21 is far better than its theorems: it usually tolerates DGD's "
+    "step 1/L, where it mostly needs one to ten times DGD's rounds (docs/theory.md, section 12); `errorfeedback train` "
+    "finds its step by itself, and `errorfeedback compare` measures."
 )
+WORST_CASE = "The theorems' promises below hold for the worst case, and practice is far from it."
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The winner by predicted bits, and what the theory says about error feedback here."""
+    """The advice first, then what the theorems promise."""
 
+    practice: str
+    """What to run, as measured."""
     winner: Plan
+    """The cheapest plan by the theorems."""
     reason: str
     helps: bool
-    """Some EF21 plan needs fewer bits than DGD."""
+    """Some EF21 plan is cheaper than DGD by the theorems."""
     error_feedback: str
-    practice: str = PRACTICE
 
     def __str__(self) -> str:
-        return "\n".join([self.reason, self.error_feedback, self.practice])
+        return "\n".join([self.practice, WORST_CASE, self.reason, self.error_feedback])
 
 
-def verdict(facts: Census, plans: Sequence[Plan]) -> Verdict:
-    """Judge plans that are sorted by bits."""
+def verdict(facts: Census, plans: Sequence[Plan], practice: str = UNTRIED) -> Verdict:
+    """Judge plans that are sorted by their price."""
     winner = plans[0]
     dgd = next(plan for plan in plans if plan.method == "DGD")
     feedback = [plan for plan in plans if plan.error_feedback]
     best = feedback[0] if feedback else None
-    helps = best is not None and best.bits < dgd.bits
-    return Verdict(winner, _reason(winner, dgd), helps, _feedback(facts, best, dgd, helps))
+    helps = best is not None and best.price < dgd.price
+    return Verdict(practice, winner, _reason(winner, dgd), helps, _feedback(facts, best, dgd, helps))
 
 
 def _reason(winner: Plan, dgd: Plan) -> str:
+    timed = winner.seconds is not None
+    what = "the least time on the network" if timed else "the fewest bytes up and down"
     if winner is dgd:
         return (
-            f"DGD needs the fewest bits by the theory, {_bits(dgd.bits)} per client: every compressed plan pays more for "
-            "its smaller step than it saves per round."
+            f"By the theorems DGD needs {what}, {_price(dgd)} per client: every compressed plan pays more for its smaller "
+            "step than it saves per round."
         )
-    expectation = " in expectation" if winner.in_expectation else ""
-    cheaper, shorter, longer = (
-        dgd.bits_per_round / winner.bits_per_round,
-        dgd.gamma / winner.gamma,
-        winner.rounds / dgd.rounds,
-    )
+    expectation = " in expectation" * winner.in_expectation
+    cheaper, shorter, longer = _per_round(dgd) / _per_round(winner), dgd.gamma / winner.gamma, winner.rounds / dgd.rounds
     return (
-        f"{winner.method} with {winner.rule} needs the fewest bits by the theory, {_bits(winner.bits)} per client"
-        f"{expectation}, {dgd.bits / winner.bits:.3g} times fewer than DGD: a round costs {cheaper:.3g} times less, and its "
-        f"step, {shorter:.3g} times smaller, takes {longer:.3g} times the rounds."
+        f"By the theorems {winner.method} with {winner.rule} needs {what}, {_price(winner)} per client{expectation}, "
+        f"{dgd.price / winner.price:.3g} times less than DGD: a round costs {cheaper:.3g} times less, and its step, "
+        f"{shorter:.3g} times smaller, takes {longer:.3g} times the rounds."
     )
 
 
 def _feedback(facts: Census, best: Plan | None, dgd: Plan, helps: bool) -> str:
     share = facts.c / facts.n
     shared = f"the most common feature ({facts.commonest[0].name}) is on {facts.c} of {facts.n} clients (c/n = {share:.3g})"
+    what = "bytes up and down" if dgd.seconds is None else "time"
     if best is None:
         return "No client has two features, so there is nothing for TopK to leave out."
     if helps:
         return (
             f"Error feedback helps by the theory: {best.method} with {best.rule} needs "
-            f"{100 * (1 - best.bits / dgd.bits):.1f}% fewer bits than DGD, although {shared}."
+            f"{100 * (1 - best.price / dgd.price):.1f}% less than DGD's {what}, although {shared}."
         )
     return (
         f"Error feedback will not help here by the theory: the best EF21 plan ({best.method}, {best.rule}) needs "
-        f"{best.bits / dgd.bits:.4g} times DGD's bits; {shared}."
+        f"{best.price / dgd.price:.4g} times DGD's {what}; {shared}."
     )
 
 
-def _bits(bits: float) -> str:
-    return human_bytes(bits / 8)
+def _price(plan: Plan) -> str:
+    sizes = [human_bytes(bits / 8) for bits in (plan.total_bits, plan.up_bits, plan.down_bits)]
+    sent = f"{sizes[0]} ({sizes[1]} up, {sizes[2]} down)"
+    return sent if plan.seconds is None else f"{human_seconds(plan.seconds)} and {sent}"
+
+
+def _per_round(plan: Plan) -> float:
+    return plan.price / plan.rounds

@@ -35,9 +35,9 @@ def rarity(seen: Inspection) -> Figure:
 
 
 def costs(seen: Inspection) -> Figure:
-    """Bits and rounds over K: a curve per rule of EF21 and for MARINA with RandK; what has no K is the cheapest, level."""
+    """Bytes up and down and rounds over K: a curve per rule of EF21 and for MARINA with RandK; what has no K is level."""
     curves: dict[str, list[Plan]] = {}
-    for plan in sorted(seen.plans, key=lambda plan: plan.bits):
+    for plan in sorted(seen.plans, key=lambda plan: plan.price):
         if plan.exact_features:
             curves.setdefault("EF21 + exact", [plan])
         elif plan.k is None:
@@ -49,7 +49,7 @@ def costs(seen: Inspection) -> Figure:
     return Figure(
         "costs",
         [
-            Lines("up per client", _curves(curves, ends, lambda plan: plan.bits / 8e6), Axis("MB", log=True)),
+            Lines("up and down per client", _curves(curves, ends, lambda plan: plan.total_bits / 8e6), Axis("MB", log=True)),
             Lines("rounds", _curves(curves, ends, lambda plan: plan.rounds), Axis("rounds", log=True)),
         ],
         {"K": Axis("K, numbers per message", log=True)},

@@ -147,6 +147,10 @@ class Links:
             classes[pattern] = Network.parse(rest)
         return cls(classes)
 
+    def json(self) -> dict[str, Any]:
+        """For machines: the network of every class."""
+        return {name: network.json() for name, network in self.classes.items()}
+
     def __str__(self) -> str:
         if list(self.classes) == ["*"]:
             return str(self.classes["*"])
@@ -154,29 +158,45 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
+class Pace:
+    """What the links of all clients can do: (n,) arrays."""
+
+    trip: PerClient
+    """Seconds that the latency takes in a round: once down, once up."""
+    up_rate: PerClient
+    down_rate: PerClient
+
+    @classmethod
+    def of(cls, networks: Sequence[Network]) -> Self:
+        told = [(2 * float(each.latency), each.rate("up"), each.rate("down")) for each in networks]
+        return cls(*np.array(told).T)
+
+    def slowest(self, up: PerClient, down: PerClient, rounds: float = 1.0) -> float:
+        """Seconds of the slowest client for that many rounds, in which the clients send and receive so many bits in all."""
+        return float(np.max(rounds * self.trip + up / self.up_rate + down / self.down_rate))
+
+
+@dataclass(frozen=True, eq=False)
 class Wire:
-    """The links of all clients, and what goes over each. A round is one trip down and one up."""
+    """The links of all clients, and which part of the traffic goes over each."""
 
     up: PerClient
-    """What every client sends in a round, in any unit: bits are shared out in this proportion."""
+    """What every client sends in a round, in any unit: bits are shared out in this proportion; `down` likewise."""
     down: PerClient
-    networks: Sequence[Network]
+    pace: Pace
 
     @property
     def n(self) -> int:
-        return len(self.networks)
+        return len(self.up)
 
     @cached_property
-    def _times(self) -> tuple[PerClient, PerClient, PerClient]:
-        """For every client: seconds of a round's latency, and per bit that all clients together send and receive."""
-        told = [(2 * float(each.latency), each.rate("up"), each.rate("down")) for each in self.networks]
-        trip, up_rate, down_rate = np.array(told).T
-        return trip, self.up / self.up.sum() / up_rate, self.down / self.down.sum() / down_rate
+    def _shares(self) -> tuple[PerClient, PerClient]:
+        return self.up / self.up.sum(), self.down / self.down.sum()
 
     def seconds(self, rounds: float, up: float, down: float) -> float:
-        """Of the slowest client: that many rounds, and bits of all clients together."""
-        trip, per_up, per_down = self._times
-        return float(np.max(rounds * trip + up * per_up + down * per_down))
+        """That many rounds, in which all clients together send and receive so many bits."""
+        up_share, down_share = self._shares
+        return self.pace.slowest(up * up_share, down * down_share, rounds)
 
 
 def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence[Network]) -> Floats:
@@ -184,7 +204,7 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
 
     `up` and `down`: what the clients send and receive in a round, in any unit. What comes before round 0 travels with it.
     """
-    wire = Wire(up, down, networks)
+    wire = Wire(up, down, Pace.of(networks))
     steps = zip(
         np.diff(history["round"], prepend=-1),
         np.diff(history["uplink_bits"], prepend=0),

@@ -10,6 +10,7 @@ from errorfeedback.report.page import Cell, Choice, Code, Drawing, Page, Section
 
 SHARES = (0.5, 0.1, 0.01, 0.001)
 """What is left of the way from the start to the best loss, in the table of targets."""
+UNITS = {"hours": 3600.0, "minutes": 60.0}
 COUNTED = (
     "Counted up: whole frames with their heads, values, indices, what a rule asks for, first uploads and the scaling's "
     "exponents. Counted down: every client's part of the model, a rule's commands and the scales. Not counted: the headers "
@@ -46,20 +47,27 @@ def _what(contest: Contest) -> str:
 
 def figure(contest: Contest) -> Figure:
     """The loss of every method over what is counted, and over rounds."""
+    unit, _ = _unit(contest)
     axes = {"total": Axis("kB per client, up and down"), "up": Axis("kB per client, up"), "rounds": Axis("rounds")}
     if contest.network:
-        axes = {"hours": Axis("hours on the network"), **axes}
-    curves = [Curve(e.label, _places(e), e.history["f"], k, k // 7) for k, e in enumerate(contest.entries)]
-    hours = f"Hours on the network: {contest.network}; a round lasts as long as its slowest client."
+        axes = {"time": Axis(f"{unit} on the network"), **axes}
+    curves = [Curve(e.label, _places(contest, e), e.history["f"], k, k // 7) for k, e in enumerate(contest.entries)]
+    timed = f"Time on the network: {contest.network}; a round lasts as long as its slowest client."
     return Figure(
-        "loss", [Lines("", curves, Axis("loss", log=True))], axes, columns=1, caption=hours * bool(contest.network)
+        "loss", [Lines("", curves, Axis("loss", log=True))], axes, columns=1, caption=timed * bool(contest.network)
     )
 
 
-def _places(entry: Entry) -> dict[str, Floats]:
+def _unit(contest: Contest) -> tuple[str, float]:
+    """What the longest run is read in, and its seconds."""
+    longest = max((float(e.seconds[-1]) for e in contest.entries if e.seconds is not None), default=0.0)
+    return next(((name, size) for name, size in UNITS.items() if longest >= 2 * size), ("seconds", 1.0))
+
+
+def _places(contest: Contest, entry: Entry) -> dict[str, Floats]:
     """Where the recorded rounds of a run stand on every axis."""
     found = {"total": entry.total / 1e3, "up": entry.up / 1e3, "rounds": entry.history["round"].astype(float)}
-    return found if entry.seconds is None else {"hours": entry.seconds / 3600, **found}
+    return found if entry.seconds is None else {"time": entry.seconds / _unit(contest)[1], **found}
 
 
 def comparison_page(title: str, contest: Contest, limits: str, command: str) -> Page:
@@ -68,16 +76,16 @@ def comparison_page(title: str, contest: Contest, limits: str, command: str) -> 
         title,
         f"The same objective, the same start, the same limits ({limits}), ranked by {contest.asked}.",
         [
-            Section("Winner", [Choice(f"least {contest.asked}", contest.winner.label, contest.verdict()), Text(COUNTED)]),
-            Section("Results", [_unbroken(results(contest))]),
+            Section("Winner", [Choice(contest.badge, contest.winner.label, contest.verdict()), Text(COUNTED)]),
+            Section("Results", [unbroken(results(contest))]),
             Section("Loss", [Drawing(figure(contest))]),
-            Section("Targets", [_unbroken(targets(contest))]),
+            Section("Targets", [unbroken(targets(contest))]),
             Section("Again", [Code(command)]),
         ],
     )
 
 
-def _unbroken(table: Table) -> Table:
+def unbroken(table: Table) -> Table:
     """Cells behind the first stay on one line."""
     rows = [[row[0], *(str(cell).replace(" ", "\u00a0") for cell in row[1:])] for row in table.rows]
     return Table(table.head, rows, table.caption)

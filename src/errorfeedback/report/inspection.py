@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from html import escape
-
 from errorfeedback.planner.inspection import Inspection
+from errorfeedback.planner.verdict import WORST_CASE
 from errorfeedback.plots.inspection import costs, rarity
-from errorfeedback.report.page import Badge, Code, Details, Drawing, Page, Section, Table, Text, Verdict
+from errorfeedback.report.comparison import results, unbroken
+from errorfeedback.report.page import Block, Choice, Code, Details, Drawing, Page, Section, Table, Text, Verdict
 
 FIRST = 15
 """Plans in the page's first table; all are in the second."""
@@ -15,14 +14,11 @@ FIRST = 15
 
 def page(seen: Inspection, title: str, command: str = "") -> Page:
     """Facts, pattern, constants, plans and the verdict."""
-    network = f"; time on a link with {seen.network}" if seen.network else ""
-    goal = f"To (1/T) sum ||grad f||^2 <= {seen.epsilon:g} ||grad f(0)||^2, from x = 0, by each rule's theorem{network}."
+    goal = f"{seen.goal()}: to (1/T) sum ||grad f||^2 <= {seen.epsilon:g} ||grad f(0)||^2, from x = 0."
     constants = [[c.name, c.value, c.how] for c in seen.constants]
     sections = [
-        Section(
-            "Verdict",
-            [Winner(seen.verdict.winner.method, seen.verdict.reason), _feedback(seen), Text(seen.verdict.practice)],
-        ),
+        Section("What to run", _advice(seen)),
+        Section("What the theorems promise", [_promised(seen), _feedback(seen)], subtitle=WORST_CASE),
         Section("Features", [Table(["", ""], [list(row) for row in seen.facts()]), Drawing(rarity(seen))]),
         Section("Constants", [Table(["constant", "value", "how it was computed"], constants)]),
         Section(
@@ -40,17 +36,16 @@ def page(seen: Inspection, title: str, command: str = "") -> Page:
     return Page(f"Before you run: {title}", seen.census.title, sections)
 
 
-@dataclass(frozen=True)
-class Winner:
-    """The plan with the fewest bits, and why."""
+def _advice(seen: Inspection) -> list[Block]:
+    """Measured, where a trial was made."""
+    if seen.trial is None:
+        return [Text(seen.verdict.practice)]
+    choice = Choice(seen.trial.contest.badge, f"errorfeedback train --k {seen.trial.k}", seen.verdict.practice)
+    return [choice, unbroken(results(seen.trial.contest))]
 
-    method: str
-    reason: str
 
-    def html(self) -> str:
-        badge = Badge("fewest bits", "good").html()
-        text = f"<strong>{escape(self.method)}</strong><p>{escape(self.reason)}</p>"
-        return f'<div class="verdict good">{badge}<div>{text}</div></div>'
+def _promised(seen: Inspection) -> Choice:
+    return Choice("fastest" if seen.network else "fewest bytes", seen.verdict.winner.method, seen.verdict.reason)
 
 
 def _feedback(seen: Inspection) -> Verdict:
