@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from errorfeedback.core import Floats, Model
+from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
 from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, Whole, check
@@ -59,19 +60,85 @@ class NotConvergedWarning(TrainingWarning, ConvergenceWarning):  # type: ignore[
 class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model across clients, trained by EF21 with TopK and the automatic step.
 
-    n_clients: rows are dealt evenly to that many clients where `fit` gets no groups. k: numbers that a client sends per
-    round. l1, l2: R(x) = l1 ||x||_1 + (l2/2) ||x||^2 beside the mean loss over all rows; the intercept is not penalised.
-    scale: bring all features to the same curvature first. intercept: "topk", or "exact" to send it every round.
-    tol: stop when the loss falls by less than that share of itself, three told losses in a row. budget: bytes up per
-    client. warm_start: go on from the last model.
+    Parameters
+    ----------
+    n_clients : int, default=10
+        Rows are dealt evenly to that many clients, at random, where `fit` gets no groups.
+    k : int, default=1
+        Numbers that a client sends per round: those of its change that are largest.
+    l1 : float, default=0.0
+        Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free.
+    l2 : float, default=1e-4
+        Weight of ||coef||^2 / 2 beside the mean loss over all rows. The intercept is free.
+    fit_intercept : bool, default=True
+        Add a constant to the model.
+    intercept : {"topk", "exact"}, default="topk"
+        How the slope of the intercept, which all clients share, is sent: like any other number, or exactly, every round.
+    scale : bool, default=True
+        Bring all features to the same curvature first; coef_ is in the units of the data all the same.
+    max_iter : int, default=2000
+        Rounds, at most.
+    tol : float, default=1e-6
+        Stop when the loss falls by less than this share of itself, three told losses in a row; 0: never.
+    budget : float or None, default=None
+        Stop when a client has sent that many bytes, on average; None: no limit.
+    warm_start : bool, default=False
+        Go on from the last model, on the same features and classes.
+    random_state : int, RandomState or None, default=0
+        Deals the rows to clients, and seeds the run.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        A weight for every feature: one row per model (one for two classes, else one per class); a vector in a regression.
+    intercept_ : ndarray or float
+        The constant of every model.
+    n_features_in_ : int
+        Features that `fit` saw.
+    feature_names_in_ : ndarray
+        Their names, where the data had some.
+    n_iter_ : int
+        Rounds that were run.
+    stopped_ : str
+        Why the run ended.
+    returned_ : str
+        Which point of the run the model is.
+    loss_ : float
+        The mean loss over all rows and the penalty, at the model.
+    penalty_ : float
+        The part of loss_ that is the penalty.
+    validation_loss_ : float
+        The loss on the held-out rows; nan without.
+    constant_ : ndarray
+        The best guess without features: the share of every class, or the mean target.
+    constant_loss_ : float
+        The loss of that guess on the held-out rows; nan without. A model must beat it.
+    warnings_ : list of str
+        What to know before trusting the model.
+    history_ : History
+        What was recorded along the run.
+    clients_ : ndarray
+        The names of the clients.
+    bytes_up_ : float
+        What a client sent in the whole run, on average.
+    bytes_down_ : float
+        What a client received in the whole run, on average.
+    before_ : Before
+        The part of both that crossed the network before the first round.
+    traffic_ : tuple of two ndarrays
+        Bits of every client's message up, and of its part of the model down, in one round.
     """
 
     coef_: Floats
     intercept_: Any
     n_features_in_: int
     constant_: Floats
-    """The best guess without features: the share of every class, or the mean target."""
     rules: ClassVar[dict[str, Rule]] = RULES
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__doc__ and LinearEF21.__doc__:  # python -OO has none
+            cls.__doc__ = joined(cls.__doc__, LinearEF21.__doc__)
 
     def __init__(
         self,
@@ -156,10 +223,28 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         engine: Engine | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Self:
-        """`groups` names the client of each row. `watch` sees every recorded row of the history. With `valid`
-        (held-out rows, their targets, their weights if any) the run stops when the loss on them has stopped falling, and
-        the model is the last one as good as the best on them (`ef.Validation`). With `engine=ef.MPI()` every rank gives the
-        rows of its own clients. A run that is in the folder of `checkpoint` already is gone on with."""
+        """Train on these rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, features)
+            The data.
+        y : array of shape (rows,)
+            What to predict.
+        groups : array of shape (rows,) or None, default=None
+            The client of each row; None: the rows are dealt evenly to n_clients.
+        sample_weight : array of shape (rows,) or None, default=None
+            What each row counts; rows that count 0 are left out.
+        watch : callable or None, default=None
+            Sees every recorded row of the history.
+        valid : tuple or None, default=None
+            Held-out rows, their targets and, if any, their weights: the run stops when the loss on them has stopped
+            falling, and the model is the last one as good as the best on them (`ef.Validation`).
+        engine : Engine or None, default=None
+            Where the clients live; with `ef.MPI()` every rank gives the rows of its own clients.
+        checkpoint : Checkpoint or None, default=None
+            Where to keep the state; a run that is in that folder already is gone on with.
+        """
         together = ALONE if engine is None else engine.together
         objective = self.objective(X, y, groups, sample_weight, together=together)
         return self._train(objective, watch, self._held(valid, objective.models), engine, checkpoint)

@@ -29,9 +29,21 @@ FEW_ROWS = 20
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     """Logistic loss; more than two classes are trained one against the rest, together in the same rounds.
 
-    class_weight: what a row of each class counts, as scikit-learn means it: a dict (1 for what it does not name), or
-    "balanced", with which all classes weigh the same. The other parameters are those of `LinearEF21`.
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None, default=None
+        What a row of each class counts, as scikit-learn means it: a dict (1 for what it does not name), or "balanced", with
+        which all classes weigh the same.
 
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    class_weight_ : ndarray
+        What a row of every class counts.
+
+    Examples
+    --------
     >>> X, y = np.eye(6), ["a", "b", "c", "a", "b", "c"]
     >>> EF21Classifier(n_clients=2).fit(X, y).predict(X[:3]).tolist()
     ['a', 'b', 'c']
@@ -39,7 +51,6 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     class_weight_: Floats
-    """What a row of every class counts."""
     rules: ClassVar[dict[str, Rule]] = RULES | {"class_weight": ClassWeight()}
 
     def __init__(

@@ -20,6 +20,8 @@ from errorfeedback.problems.together import Together
 class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     """Mean squared error with a penalty.
 
+    Examples
+    --------
     >>> X = np.arange(6.0)[:, None]
     >>> EF21Regressor(n_clients=2, l2=0).fit(X, 2 * X[:, 0] + 1).predict([[10.0]]).round(2).tolist()
     [21.0]
