@@ -65,7 +65,8 @@ def test_power_steps_approach_the_norm_of_the_kept_features(problem: Problem) ->
 def test_the_top_ritz_pair_is_lapacks(size: int) -> None:
     rng = np.random.default_rng(size)
     diagonal, off = rng.random(size) + 1, rng.random(size)
-    theta, last = clients._top_ritz(diagonal, off)
+    theta, last, first = clients._top_ritz(diagonal, off)
     values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off[: size - 1], 1) + np.diag(off[: size - 1], -1))
     assert theta == pytest.approx(values[-1], rel=1e-14)
     assert last == pytest.approx(abs(vectors[-1, -1]), rel=1e-9)
+    assert first == pytest.approx(abs(vectors[0, -1]), rel=1e-9)

@@ -81,6 +81,7 @@ TIGHT = {
     "Spectral, steep where alone": (ef.Spectral, steep_alone()),
     "Spectral, rank one with a common feature": (ef.Spectral, rank_one(ALPHA)),
     "Spectral, logistic with a common feature": (ef.Spectral, one_row(ALPHA)),
+    "Spectral, groups and a common feature": (ef.Spectral, groups(0.3, common=True)),
     "Spectral, penalty": (ef.Spectral, least_squares(on(0, [1.0] * 4, 1), ALPHA, lam=0.7)),
 }
 tight = pytest.mark.parametrize("name", TIGHT)

@@ -108,7 +108,7 @@ def test_two_nearly_equal_top_eigenvalues_are_not_confused(gap):
     for top in range(0, d, 10):
         curvatures = np.linspace(0.1, 0.9, d)
         curvatures[top], curvatures[(top + 7) % d] = 1.0, 1.0 - gap
-        assert from_above(largest_eigenvalue(lambda v, h=curvatures: h * v, d).upper, 1.0)
+        assert from_above(largest_eigenvalue(lambda v, h=curvatures: h * v, d, key=top).upper, 1.0)
 
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-7, 1e-9])
@@ -117,7 +117,7 @@ def test_a_value_that_is_sooner_done_is_above_the_truth_and_half_a_percent_too_l
     for top in range(0, d, 10):
         curvatures = np.linspace(0.1, 0.9, d)
         curvatures[top], curvatures[(top + 7) % d] = 1.0, 1.0 - gap
-        assert 1.0 <= largest_eigenvalue(lambda v, h=curvatures: h * v, d, close=1e-6).upper <= 1.00501
+        assert 1.0 <= largest_eigenvalue(lambda v, h=curvatures: h * v, d, top, close=1e-6).upper <= 1.00501
 
 
 def test_negative_control_without_the_residual_the_ritz_value_is_below(monkeypatch):
@@ -125,15 +125,16 @@ def test_negative_control_without_the_residual_the_ritz_value_is_below(monkeypat
     curvatures, loose = np.linspace(1, 20, 800), 2e-3
 
     def value() -> float:
-        return largest_eigenvalue(lambda v: curvatures * v, 800, close=loose).upper
+        return largest_eigenvalue(lambda v: curvatures * v, 800, 0, close=loose).upper
 
-    monkeypatch.setattr(spectrum, "MIXED", 0)
+    monkeypatch.setattr(spectrum, "MIXED", 1e-9)
+    monkeypatch.setattr(spectrum, "UNLIKELY", np.inf)
     assert value() >= 20.0
     ritz = spectrum.ritz
 
     def bare(diagonal, off, beta):
-        theta, rho = ritz(diagonal, off, beta)
-        return theta, 0.0 if rho <= loose * theta else rho
+        theta, rho, sigma = ritz(diagonal, off, beta)
+        return theta, 0.0 if rho <= loose * theta else rho, sigma
 
     monkeypatch.setattr(spectrum, "ritz", bare)
     assert value() < 20.0 * (1 - 1e-7)
@@ -143,9 +144,9 @@ def test_negative_control_without_the_safety_of_the_random_start_the_value_is_be
     curvatures = 1 - (np.arange(1000) / 1000) ** 4
     monkeypatch.setattr(spectrum, "STEPS", 20)
     monkeypatch.setattr(spectrum, "DENSE_FALLBACK", 0)
-    assert largest_eigenvalue(lambda v: curvatures * v, 1000).upper >= 1.0
+    assert largest_eigenvalue(lambda v: curvatures * v, 1000, key=0).upper >= 1.0
     monkeypatch.setattr(spectrum, "FAILURE", 1.648 * np.sqrt(1000))  # log(...) = 0: the bare Ritz value
-    assert largest_eigenvalue(lambda v: curvatures * v, 1000).upper < 1.0
+    assert largest_eigenvalue(lambda v: curvatures * v, 1000, key=0).upper < 1.0
 
 
 PRINT = """

@@ -1,9 +1,10 @@
 """||A_i' diag(w) A_i|| of every client, from above.
 
 Clients with few rows or few features get a dense eigenvalue of the smaller of their two Gram matrices. Larger ones run
-Lanczos (see `spectrum`), one after the other, so that a client's rows stay in cache over all its steps. A client is done
-when the residual rho of its top Ritz value theta is below CLOSE theta: then theta + MIXED rho is its bound. Clients that are
-not done after STEPS steps fall back to the dense eigenvalue.
+Lanczos, one after the other, so that a client's rows stay in cache over all its steps. It starts from uniform numbers drawn
+from a hash of the client's rows, and stops and adds as in `spectrum`. (Uniform numbers in place of normal ones: the density
+of <q, u> for u in the cube of side 1 is at most sqrt(2), Ball 1986, and ||u|| <= sqrt(d)/2, so that
+P(|<q, u>| <= tau ||u||) <= sqrt(2 d) tau.) Clients that are not done after STEPS steps fall back to the dense eigenvalue.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from numpy.typing import NDArray
 from errorfeedback.core import Floats, Integers, Lifted, PerClient
 from errorfeedback.keyed import uniforms
 from errorfeedback.problems.base import Curvature
-from errorfeedback.smoothness.spectrum import ROUNDING, SEED, largest_eigenvalue
+from errorfeedback.smoothness.spectrum import EPS, ROUNDING, SEED, UNLIKELY, key_of, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
 LARGE = 48
 """Clients with more rows and features than this run Lanczos."""
 STEPS, EVERY = 150, 10
 CLOSE, MIXED = 1e-12, 500
-"""Residuals that are small enough, and how many of them are added (see `spectrum`: two close eigenvalues may be mixed)."""
+"""Residuals that are small enough, relative to the eigenvalue, and how many of that size are added (see `spectrum`)."""
 BISECTIONS, TINY = 100, 1e-300
 GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
@@ -53,14 +54,22 @@ def _lanczos_norms(
     k: Curvature, support: Support, close: float, spared: NDArray[np.bool_] | None = None
 ) -> tuple[PerClient, NDArray[np.bool_]]:
     """The bounds of the clients that are done, and which those are; nothing is done for those that are spared."""
-    start = np.empty(support.size)
-    for i, client in enumerate(range(support.first, support.first + support.n)):  # the same in every shard
-        uniforms(SEED, 0, client, start[support.indptr[i] : support.indptr[i + 1]])
-    start -= 0.5
+    start = np.zeros(support.size)
     norms, done = np.zeros(support.n), support.sizes == 0 if spared is None else (support.sizes == 0) | spared
+    for i in np.flatnonzero(~done):
+        uniforms(SEED, 0, _key(k, support, int(i)), start[support.indptr[i] : support.indptr[i + 1]])
+    start -= 0.5
     segments = support.indptr
     _lanczos(k.lifted.data, k.lifted.indices, k.lifted.indptr, k.weights, k.rows, segments, start, close, norms, done)
     return norms * (1 + ROUNDING * np.sqrt(np.maximum(support.sizes, 1))), done
+
+
+def _key(k: Curvature, support: Support, i: int) -> int:
+    """A hash of the client's rows, the same in every shard."""
+    first, last = int(k.rows[i]), int(k.rows[i + 1])
+    entries = slice(int(k.lifted.indptr[first]), int(k.lifted.indptr[last]))
+    positions = k.lifted.indices[entries] - support.indptr[i]
+    return key_of(k.lifted.data[entries], positions, np.diff(k.lifted.indptr[first : last + 1]), k.weights[first:last])
 
 
 def _dense_norms(k: Curvature, support: Support, clients: Integers, side: int) -> PerClient:
@@ -75,7 +84,8 @@ def _large_norms(k: Curvature, support: Support, clients: Integers) -> PerClient
     def norm(i: int) -> float:
         rows = slice(int(k.rows[i]), int(k.rows[i + 1]))
         block = k.lifted[rows][:, support.indptr[i] : support.indptr[i + 1]]
-        return largest_eigenvalue(lambda v: block.T @ (k.weights[rows] * (block @ v)), block.shape[1]).upper
+        key = _key(k, support, i)
+        return largest_eigenvalue(lambda v: block.T @ (k.weights[rows] * (block @ v)), block.shape[1], key).upper
 
     return np.array([norm(int(i)) for i in clients])
 
@@ -132,7 +142,7 @@ def _lanczos(
     norms: PerClient,
     done: NDArray[np.bool_],
 ) -> None:
-    """norms = theta + MIXED rho of every client, and whether it is done."""
+    """norms = (theta + rho)(1 + MIXED close) of every client, and whether it is done."""
     diagonal, off = np.empty(STEPS), np.empty(STEPS)
     for i in range(len(rows) - 1):
         lo, hi = segments[i], segments[i + 1]
@@ -149,8 +159,10 @@ def _lanczos(
             beta = np.sqrt((w * w).sum())
             exhausted = beta <= ROUNDING * diagonal[:step].max()  # the start lies in a space that has been searched
             if step % EVERY == 0 or exhausted:
-                theta, last = _top_ritz(diagonal[:step], off)
-                norms[i], done[i] = theta + MIXED * beta * last, exhausted or beta * last <= close * theta
+                theta, last, sigma = _top_ritz(diagonal[:step], off)
+                rho, added = beta * last, MIXED * close * theta
+                unlikely = np.sqrt(2.0 * (hi - lo)) * sigma * max(rho, EPS * theta) <= UNLIKELY * added
+                norms[i], done[i] = theta + rho + added, exhausted or (rho <= close * theta and unlikely)
                 if done[i]:
                     break
             off[step - 1] = beta
@@ -218,8 +230,8 @@ def _power_steps(
 
 
 @numba.njit(cache=True)
-def _top_ritz(diagonal: Floats, off: Floats) -> tuple[float, float]:
-    """The largest eigenvalue of a tridiagonal matrix by bisection, and the last entry of its unit eigenvector."""
+def _top_ritz(diagonal: Floats, off: Floats) -> tuple[float, float, float]:
+    """The largest eigenvalue of a tridiagonal matrix by bisection; the last and the first entry of its unit eigenvector."""
     k = len(diagonal)
     low, high = diagonal.max(), 0.0
     for j in range(k):
@@ -238,10 +250,16 @@ def _top_ritz(diagonal: Floats, off: Floats) -> tuple[float, float]:
             low = middle
         else:
             high = middle
-    norm2, here, after = 1.0, 1.0, 0.0  # upwards from the last entry: the stable direction
-    for j in range(k - 1, 0, -1):
-        if off[j - 1] == 0.0:
-            break
-        here, after = ((high - diagonal[j]) * here - (off[j] * after if j < k - 1 else 0.0)) / off[j - 1], here
-        norm2 += here * here
-    return high, 1.0 / np.sqrt(norm2)
+    down, up = high - diagonal, high - diagonal  # pivots of high - T from either end: non-negative, nothing cancels
+    for j in range(1, k):
+        down[j] -= off[j - 1] ** 2 / max(down[j - 1], TINY)
+        up[k - 1 - j] -= off[k - 1 - j] ** 2 / max(up[k - j], TINY)
+    peak = np.abs(down + up - (high - diagonal)).argmin()
+    norm2, first, last = 1.0, 1.0, 1.0
+    for j in range(peak - 1, -1, -1):
+        first *= off[j] / max(down[j], TINY)
+        norm2 += first * first
+    for j in range(peak + 1, k):
+        last *= off[j - 1] / max(up[j], TINY)
+        norm2 += last * last
+    return high, last / np.sqrt(norm2), first / np.sqrt(norm2)

@@ -21,7 +21,7 @@ from errorfeedback.core import Model, PerClient
 from errorfeedback.problems.base import Curvature, Problem
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.products import squares_times, times, transposed_times
-from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, largest_eigenvalue
+from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, key_of, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
 
@@ -38,6 +38,12 @@ class Smoothness:
     @cached_property
     def curvature(self) -> Curvature:
         return self.problem.curvature()
+
+    @cached_property
+    def key(self) -> int:
+        """A hash of all the data that the constants come from."""
+        k = self.curvature
+        return key_of(k.A.data, k.A.indices, k.A.indptr, k.weights, k.rows, np.array([k.diagonal]))
 
     @property
     def L(self) -> float:
@@ -101,13 +107,13 @@ class Smoothness:
     def _L(self) -> Eigenvalue:
         k, n = self.curvature, self.support.n
         if not k.diagonal:
-            return largest_eigenvalue(self._hessian, self.support.d)
+            return largest_eigenvalue(self._hessian, self.support.d, self.key)
         penalty = k.diagonal * self.support.counts / n  # phi sits on coordinate j of |I_j| clients
-        return largest_eigenvalue(lambda v: self._hessian(v) + penalty * v, self.support.d)
+        return largest_eigenvalue(lambda v: self._hessian(v) + penalty * v, self.support.d, self.key)
 
     @cached_property
     def _squares(self) -> Eigenvalue:
-        return largest_eigenvalue(self._mean_square, self.support.d)
+        return largest_eigenvalue(self._mean_square, self.support.d, self.key)
 
     @cached_property
     def _L_plus(self) -> tuple[float, str]:
@@ -126,7 +132,7 @@ class Smoothness:
     def _L_pm(self) -> tuple[float, str]:
         if not self.L_plus_exact:
             return self.L_plus, "bound (L_plus)"
-        top = largest_eigenvalue(lambda v: self._mean_square(v) - self._hessian(self._hessian(v)), self.support.d)
+        top = largest_eigenvalue(lambda v: self._mean_square(v) - self._hessian(self._hessian(v)), self.support.d, self.key)
         # The difference of two operators of norm L_plus^2 carries their rounding, not its own.
         slack = ROUNDING * np.sqrt(self.support.d) * self._squares.upper
         return float(np.sqrt(top.upper + slack)), top.words

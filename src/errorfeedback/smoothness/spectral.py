@@ -21,7 +21,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.constants import Smoothness, smoothness
 from errorfeedback.smoothness.products import squares_times, times, transposed_times
-from errorfeedback.smoothness.spectrum import Eigenvalue, largest_eigenvalue
+from errorfeedback.smoothness.spectrum import Eigenvalue, key_of, largest_eigenvalue
 from errorfeedback.sparsity.support import support_of
 
 Mask = NDArray[np.bool_]
@@ -87,7 +87,7 @@ def _weighted_eigenvalue(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerCli
             out: Model = transposed_times(k.A, rows * times(k.A, x))
             return out
 
-    return largest_eigenvalue(product, s.support.d, CLOSE)
+    return largest_eigenvalue(product, s.support.d, key_of(np.array([s.key]), v, rare), CLOSE)
 
 
 def weighted_gradient_change(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> tuple[float, str]:
