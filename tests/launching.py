@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -25,6 +26,49 @@ needs_mpi = pytest.mark.skipif(
 def mpiexec(ranks, *words):
     command = [MPIEXEC, "-n", str(ranks), sys.executable, str(PROGRAM), *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
+
+
+def started(command):
+    """A process that hears SIGINT, also where these tests run in the background of a shell, which makes children deaf."""
+    return subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+
+
+class Job:
+    """A job under mpiexec that runs until a signal comes, and the processes of its ranks."""
+
+    def __init__(self, ranks, *words):
+        self.process = started([MPIEXEC, "-n", ranks, sys.executable, PROGRAM, *words])
+        self.ranks = {}
+        while len(self.ranks) < ranks or self.line.split() != ["round", "100"]:
+            self.line = self.process.stdout.readline()
+            assert self.line, self.process.communicate()
+            if self.line.startswith("pid"):
+                rank, pid = map(int, self.line.split()[1:])
+                self.ranks[rank] = pid
+
+    def end(self):
+        """(exit code, what was said); no process is left."""
+        try:
+            _, errors = self.process.communicate(timeout=TIMEOUT)
+            return self.process.returncode, errors
+        finally:
+            alive = [pid for pid in self.ranks.values() if self._ends(pid)]
+            assert not alive, f"{alive} outlive their job"
+
+    @staticmethod
+    def _ends(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
 
 
 def told(done, ranks, words):

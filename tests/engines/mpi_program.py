@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -188,7 +189,7 @@ def disagree():
         (r"rounds is 7 .*; seed is 3 on rank 0 and 4 on rank 1$", {"rounds": 8, "seed": 4}),
         (r"x0 is \w+ on rank 0", {"x0": np.ones(15)}),
         (r"prox is None on rank 0 and ElasticNet", {"prox": ef.ElasticNet(l1=0.1, l2=0.0)}),
-        (r"engine is MPI\(\) on rank 0 and", {"engine": Other()}),
+        (r"engine is MPI\(timeout=120\.0\) on rank 0 and MPI\(timeout=60\) on rank 1$", {"engine": ef.MPI(timeout=60)}),
     ]
     for words, other in cases:
         with pytest.raises(ValueError, match=words):
@@ -201,10 +202,6 @@ def disagree():
         agreed(make(np.eye(6), np.tile([-1, 1], 3), clients=3), ef.MPI().together)
     ef.solve(**given, stop=[Validation(lambda x: 1.0, every=2, flat=None)], engine=ef.MPI())
     say(f"refused {len(cases)}")
-
-
-class Other(ef.MPI):
-    """Another engine."""
 
 
 def resume():
@@ -291,8 +288,9 @@ def spread_resume():
 
 def endless():
     """Until a signal comes."""
-    folder = Path(sys.argv[2])
-    watch = lambda row: print("round", row["round"], flush=True)  # noqa: E731
+    engine = ef.MPI(timeout=float(sys.argv[3]))
+    watch = lambda row: say(f"round {row['round']}")  # noqa: E731
+    say(f"pid {engine.world.rank} {os.getpid()}")
     ef.solve(
         next(problems()),
         ef.EF21(ef.TopK(1)),
@@ -300,9 +298,38 @@ def endless():
         rounds=10**9,
         every=100,
         watch=watch,
-        engine=ef.MPI(),
-        checkpoint=ef.Checkpoint(folder, every=10**8),
+        engine=engine,
+        checkpoint=None if sys.argv[2] == "none" else ef.Checkpoint(sys.argv[2], every=10**8),
     )
+
+
+def slow():
+    """A round of rank 1, and the watch of rank 0, that take longer than the timeout, asleep and in Python."""
+    engine, before = ef.MPI(timeout=5), Worker.round
+
+    def work():
+        time.sleep(4)
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            pass
+
+    def delayed(self, x, ctx):
+        if ctx.t == 3 and engine.world.rank == 1:
+            work()
+        return before(self, x, ctx)
+
+    Worker.round = delayed
+    watch = lambda row: work() if row["round"] == 6 else None  # noqa: E731
+    ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=engine, watch=watch)
+    say("all is well")
+
+
+def leave():
+    """One rank ends before the others are done with it."""
+    engine = ef.MPI()
+    if engine.world.rank == int(sys.argv[2]):
+        raise FileNotFoundError("my rows are not here")
+    ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=engine)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from shutil import copytree
 
 import pytest
-from launching import ENVIRONMENT, MPIEXEC, PROGRAM, TIMEOUT, mpiexec, needs_mpi, told
+from launching import ENVIRONMENT, MPIEXEC, TIMEOUT, mpiexec, needs_mpi, told
 
 pytestmark = needs_mpi
 
@@ -74,21 +73,3 @@ def test_a_rank_that_is_killed_ends_the_job_and_another_number_of_ranks_resumes_
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
     assert done.stdout.count("ran all 7 rounds") == 1, done.stdout + done.stderr
     assert (tmp_path / "copy" / "x.npy").exists()
-
-
-@pytest.mark.parametrize(("signalled", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_to_the_server_writes_a_checkpoint(signalled, code, tmp_path):
-    process = subprocess.Popen(
-        [MPIEXEC, "-n", "2", sys.executable, str(PROGRAM), "endless", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    )
-    while process.stdout.readline().split() != ["round", "100"]:
-        assert process.poll() is None, process.communicate()
-    process.send_signal(signalled)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == code, errors
-    assert f"errorfeedback resume {tmp_path}" in errors
-    assert list(tmp_path.glob("round-*.ef"))

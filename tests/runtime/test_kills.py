@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from killing import kill_many
-from launching import needs_mpi
+from launching import needs_mpi, started
 
 import errorfeedback as ef
 
@@ -49,7 +49,7 @@ def test_a_process_killed_at_random_moments_loses_nothing(engine, kills):
 
 @pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_writes_a_checkpoint_and_says_how_to_go_on(told, code, tmp_path):
-    process = subprocess.Popen(program(tmp_path, every=10**8), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = started(program(tmp_path, every=10**8))
     while process.stdout.readline().strip() != "1000":
         pass
     process.send_signal(told)

@@ -36,11 +36,20 @@ def clear_errors() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from error
 
 
-def engine_of(name: str) -> Engine:
+def engine_of(name: str, timeout: float | None) -> Engine:
     """The engine of that name."""
     if name not in ENGINES:
         raise ValueError(f"engine = {name!r}; it must be one of {', '.join(ENGINES)}")
-    return ENGINES[name]()
+    return with_timeout(ENGINES[name](), timeout)
+
+
+def with_timeout(engine: Engine, timeout: float | None) -> Engine:
+    """An engine that waits no longer than that for a silent rank."""
+    if timeout is None:
+        return engine
+    if not isinstance(engine, MPI):
+        raise ValueError(f"timeout = {timeout:g}, but nobody waits for others here; it is for the ranks of mpiexec")
+    return MPI(timeout)
 
 
 def budget_of(text: str) -> float | None:

@@ -13,7 +13,7 @@ from errorfeedback.records.checkpoint import Folder
 from errorfeedback.records.files import DamagedError, read, write
 
 FILE = "training.ef"
-FREE = ("out", "network", "quiet", "engine", "checkpoint")
+FREE = ("out", "network", "quiet", "engine", "timeout", "checkpoint")
 """Options that may change while a run goes on: they do not change the model."""
 
 

@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import clear_errors
+from errorfeedback.cli._data import clear_errors, with_timeout
 from errorfeedback.cli._kept import FILE, kept
 from errorfeedback.cli.train import train
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
-from errorfeedback.runtime.local import Engine, Local
+from errorfeedback.runtime.local import Local
 from errorfeedback.runtime.resume import resume as go_on
 from errorfeedback.runtime.solve import Result
 
 
-def resume(folder: Path, *, threads: int, mpi: bool) -> None:
+def resume(folder: Path, *, threads: int, mpi: bool, timeout: float | None) -> None:
     """Finish a run from its last checkpoint, bit for bit as if it had never stopped: a run of `train` ends as `train` does,
     and one of ef.solve with x.npy and history.csv."""
     logging.basicConfig(format="%(message)s")
-    engine: Engine = MPI() if mpi else Local() if threads == 1 else Threads(threads)
     with clear_errors():
+        engine = with_timeout(MPI() if mpi else Local() if threads == 1 else Threads(threads), timeout)
         if (folder / FILE).exists():
             options, command = kept(folder)
             train(replace(options, checkpoint=folder), engine, command)

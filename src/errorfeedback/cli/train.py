@@ -40,7 +40,7 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
 
     `on` and `command` are for a run that is gone on with: another engine, and the command that began it."""
     with clear_errors(), ExitStack() as stack:
-        on = engine_of(options.engine) if on is None else on
+        on = engine_of(options.engine, options.timeout) if on is None else on
         stack.enter_context(on.together.guard())
         command = shlex.join(["errorfeedback", *sys.argv[1:]]) if command is None else command
         agree(on.together, lambda: {"the command": command})

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
@@ -22,10 +21,13 @@ from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Message, Operator
 from errorfeedback.core import NOTHING, Ask, Model, PerClient, Round
+from errorfeedback.engines.heartbeat import LEAST, heart
 from errorfeedback.engines.post import Inbox, Outbox, broadcast, end_job, is_smaller, receive
 from errorfeedback.engines.ranks import Ranks
+from errorfeedback.engines.signals import Signals, passed_on
 from errorfeedback.engines.watcher import Watcher
 from errorfeedback.engines.wire import decode, decode_losses, encode, encode_losses
+from errorfeedback.engines.world import World
 from errorfeedback.extras import import_extra
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
@@ -43,11 +45,22 @@ START, ROUND, OBSERVE, VALUES, MEMORY, RECALL, KEEP, RESTORE, DONE, CLOSE = rang
 
 @dataclass(frozen=True)
 class MPI:
-    """An engine over the ranks of the job that this process belongs to. On one rank it is `Local`."""
+    """An engine over the ranks of the job that this process belongs to. On one rank it is `Local`.
+
+    `timeout`: the job ends when a rank that others wait for has not been heard of for that many seconds. A rank that works
+    is heard, however long its work takes.
+    """
+
+    timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        if not self.timeout >= LEAST:
+            raise ValueError(f"timeout = {self.timeout}; it must be at least {LEAST:g} seconds")
 
     @cached_property
     def world(self) -> Any:
-        return import_extra("mpi4py.MPI", "ef.MPI").COMM_WORLD  # importing it starts MPI
+        world = import_extra("mpi4py.MPI", "ef.MPI").COMM_WORLD  # importing it starts MPI
+        return World(world, heart(), self.timeout)
 
     @property
     def together(self) -> Ranks:
@@ -71,6 +84,9 @@ class MPI:
             end_job(world, f"{who} failed: {type(error).__name__}: {error}")
             raise
         watcher = Watcher(f"{who} died: it was killed or crashed; the last checkpoint goes on from there", self._job())
+        if world.heart is not None:
+            world.heart.called(cuts)
+            world.heart.before_end = watcher.quiet
         if self.leads:
             return Server(world, part, problem, method, cuts, watcher)
         return cast(Session, Follower(world, part, problem, method, cuts, who, watcher))  # all it ever does is to carry
@@ -102,9 +118,11 @@ class Server:
         self.outbox = Outbox(world, _owned(problem, cuts), problem.d, problem.dtype)
         self.ctx = Round(0, 0)
         self.open, self.waiting = True, False
+        self.signals = Signals(world.heart)
 
     def carry(self, job: Callable[[], T]) -> T:
-        result = job()
+        with self.signals.listening():
+            result = job()
         self._tell(DONE, more=result)
         self.open = False
         return result
@@ -115,6 +133,7 @@ class Server:
         return self._messages(self.part.start(x, ctx), ctx)
 
     def round(self, x: Model, ctx: Round) -> list[Message]:
+        self.signals.check()
         self.ctx = ctx
         self._tell(ROUND, x)
         return self._messages(self.part.round(x, ctx), ctx)
@@ -218,9 +237,9 @@ class Follower:
         self.inbox = Inbox(world, features[world.rank - 1], parts, problem.d, problem.dtype)
 
     def carry(self, job: Callable[[], T]) -> T:
-        handlers = _deaf()
         try:
-            return self._follow()
+            with passed_on(self.world.heart):
+                return self._follow()
         except SystemExit:
             raise
         except BaseException as error:
@@ -228,9 +247,6 @@ class Follower:
             self.world.Send(np.frombuffer(reason.encode(), dtype=np.uint8), 0, FAILED)
             signal.pause()  # rank 0 says it and ends the job
             raise
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
     def close(self) -> None:
         self.watcher.done()
@@ -290,10 +306,3 @@ def _numbers(ask: Ask) -> tuple[int, ...]:
 def _ask(G: int, sketch: int, full_gradient: int, slope: int, loss: int) -> Ask:
     ask = Ask(bool(G), sketch, bool(full_gradient), slope, loss)
     return ask if ask.numbers else NOTHING
-
-
-def _deaf() -> dict[int, Any]:
-    """Rank 0 decides what a signal to the job means."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    return {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -2,16 +2,16 @@
 
 A command is nine whole numbers (which, round, seed, the length of what follows or an option, the five fields of `Ask`) and
 x. All ranks get the same broadcast, unless the features of the ranks' clients are together fewer than what the broadcast
-brings; then each is sent its own part. Waiting is at full attention for a moment, and then lets others have the core.
+brings; then each is sent its own part.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from errorfeedback.core import Integers, Model
 Bytes = NDArray[np.uint8]
 HEAD = struct.Struct("<9q")
 LAST_WORDS = 0.3
-"""Seconds that mpiexec gets to read what a rank says before it ends the job."""
-SPINS = 50
-"""Looks at the network before a waiting rank lets go of its core."""
+"""Seconds that mpiexec gets to pass on what a rank said before it ends the job."""
+PATIENCE = 10.0
+"""Seconds that it may take to read it."""
 
 
 def is_smaller(features: Sequence[Integers], d: int) -> bool:
@@ -59,7 +59,7 @@ class Outbox:
 
     def send(self, x: Model | None, *head: int) -> None:
         for request in self.sent:  # was answered long ago
-            until(request.Test)
+            self.world.until(request.Test)
         if self.features is None:
             (letter,) = self.letters
             letter.write(*head)
@@ -87,14 +87,14 @@ class Inbox:
         if self.features is None:
             broadcast(self.world, self.letter.bytes)
         else:
-            until(self.world.Irecv(self.letter.bytes, 0).Test)
+            self.world.until(self.world.Irecv(self.letter.bytes, 0).Test)
             self.x[self.features] = self.letter.x
         return self.letter.read()
 
 
 def broadcast(world: Any, buffer: Bytes, rank: int = 0) -> None:
     """What a rank has, to all."""
-    until(world.Ibcast(buffer, rank).Test)
+    world.until(world.Ibcast(buffer, rank).Test)
 
 
 def receive(world: Any, rank: int) -> tuple[Bytes, int]:
@@ -102,23 +102,30 @@ def receive(world: Any, rank: int) -> tuple[Bytes, int]:
     from mpi4py.MPI import Status  # noqa: PLC0415  (optional)
 
     status = Status()
-    until(lambda: world.Iprobe(rank, status=status))
+    world.until(lambda: world.Iprobe(rank, status=status))
     answer = np.empty(status.Get_count(), dtype=np.uint8)
     world.Recv(answer, rank)
     return answer, status.Get_tag()
 
 
 def end_job(world: Any, reason: str) -> None:
-    """Say why, and end all ranks."""
+    """Say why, and end all ranks once mpiexec has read it."""
     print(f"errorfeedback: {reason}; the job ends", file=sys.stderr, flush=True)
+    end = time.monotonic() + PATIENCE
+    while _unread() and time.monotonic() < end:
+        time.sleep(0.01)
     time.sleep(LAST_WORDS)
     world.Abort(1)
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait: ranks may share a core."""
-    for _ in range(SPINS):
-        if true():
-            return
-    while not true():
-        os.sched_yield()
+def _unread() -> int:
+    """Bytes of what was said that nobody has taken out of the pipe yet; 0 where it is no pipe."""
+    count = array("i", [0])
+    try:
+        from fcntl import ioctl  # noqa: PLC0415  (not on every system)
+        from termios import FIONREAD  # noqa: PLC0415
+
+        ioctl(sys.stderr.fileno(), FIONREAD, count, True)
+    except (ImportError, OSError):
+        return 0
+    return count[0]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from errorfeedback.cli.verbs._inputs import Inputs
-from errorfeedback.cli.verbs._words import NETWORK
+from errorfeedback.cli.verbs._words import NETWORK, TIMEOUT
 
 VALID = "Held-out rows: a file, or a share of the data such as 0.2. Stop when their loss has stopped falling."
 
@@ -27,4 +27,5 @@ class Training(Inputs):
     tolerance: Annotated[float, typer.Option(min=0, help="Stop when the loss falls by less than that share.")] = 1e-6
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False
     engine: Annotated[str, typer.Option(help="local, threads (two), or mpi: on the ranks of mpiexec.")] = "local"
+    timeout: Annotated[float | None, typer.Option(help=TIMEOUT)] = None
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to write the state to, or to go on from.")] = None

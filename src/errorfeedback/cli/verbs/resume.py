@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from errorfeedback.cli.verbs._begin import begin
+from errorfeedback.cli.verbs._words import TIMEOUT
 
 
 def resume(
@@ -16,6 +17,7 @@ def resume(
     ],
     threads: Annotated[int, typer.Option(min=1, help="Run on that many threads: the same bits.")] = 1,
     mpi: Annotated[bool, typer.Option("--mpi", help="Run on the ranks of mpiexec: the same bits.")] = False,
+    timeout: Annotated[float | None, typer.Option(help=TIMEOUT)] = None,
 ) -> None:
     """Finish a run from its last checkpoint, bit for bit as if it had never stopped.
 
@@ -25,4 +27,4 @@ def resume(
     begin(folders=[folder], shared=mpi, share_by="--mpi")
     from errorfeedback.cli.resume import resume as work
 
-    work(folder, threads=threads, mpi=mpi)
+    work(folder, threads=threads, mpi=mpi, timeout=timeout)
