@@ -9,8 +9,6 @@ no `places`, are read too; they did not keep where the indices of LIBSVM files s
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,11 +24,13 @@ from errorfeedback.data.encoding import Category, Columns, Encoding, Indices, Nu
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.records.files import LONG, WRONG, archived
 
 FORMAT = "errorfeedback model 2"
 BEFORE = "errorfeedback model 1"
 KINDS: dict[str, type[LinearEF21]] = {"classifier": EF21Classifier, "regressor": EF21Regressor}
-UNREADABLE = (ValueError, OSError, EOFError, SyntaxError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
+MOST = 2**29
+"""Coefficients of a model that is read: 4 GB of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,66 +74,90 @@ def load(path: Path) -> Saved:
     """Read a model file, or say what is wrong with it."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; `errorfeedback train ... --out {path.parent}` makes one")
-    parts = _parts(path)
     try:
-        about = json.loads(parts["about"].tobytes().decode())
-        if about["format"] not in (FORMAT, BEFORE):
-            raise ValueError(f"the format is {about['format']!r}, and this version reads {FORMAT!r}")
-        encoding = _encoding_before(about["encoding"]) if about["format"] == BEFORE else from_json(about["encoding"])
-        model = _model(about, _coefficients(about, parts), parts["intercept"])
-        if model.n_features_in_ != encoding.width:
-            raise ValueError(f"{model.n_features_in_} coefficients for {encoding.width} features")
-        if not isinstance(about["provenance"], dict):
-            raise ValueError("the provenance is no table")
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{path}: damaged, or not a model of errorfeedback ({type(error).__name__}: {error})") from error
-    return Saved(model, encoding, about["provenance"], about["kind"])
+        return _saved(_parts(path.read_bytes()))
+    except WRONG as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path}: damaged, or not a model of errorfeedback ({what[:LONG]})") from error
 
 
-def _parts(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            parts = {name: file[name] for name in file.files}
-            digest = parts.pop("sha256")
-    except KeyError as error:
-        raise ValueError(f"{path}: not a model of errorfeedback (it has no {error})") from error
-    except (*UNREADABLE, AttributeError, MemoryError) as error:  # AttributeError: an .npy file has no `files`
-        raise ValueError(f"{path}: damaged, or not a model of errorfeedback ({error})") from error
-    for name in ("coef", "intercept", "about"):
+def _parts(content: bytes) -> dict[str, NDArray[Any]]:
+    parts = archived(content)
+    for name in ("coef", "intercept", "about", "sha256"):
         if name not in parts:
-            raise ValueError(f"{path}: not a model of errorfeedback (it has no {name!r})")
-    if not np.array_equal(digest, _digest(parts)):
-        raise ValueError(f"{path}: damaged: the checksum does not fit the contents")
+            raise ValueError(f"it has no {name!r}")
+    if not np.array_equal(parts.pop("sha256"), _digest(parts)):
+        raise ValueError("the checksum does not fit the contents")
     return parts
 
 
-def _coefficients(about: dict[str, Any], parts: Mapping[str, NDArray[Any]]) -> Floats:
+def _saved(parts: Mapping[str, NDArray[Any]]) -> Saved:
+    """A checksum that fits says that the file is whole, not that a model is in it: everything is checked."""
+    about = json.loads(parts["about"].tobytes().decode())
+    if about["format"] not in (FORMAT, BEFORE):
+        raise ValueError(f"the format is {about['format']!r}, and this version reads {FORMAT!r}")
+    encoding = _encoding_before(about["encoding"]) if about["format"] == BEFORE else from_json(about["encoding"])
+    provenance = about["provenance"]
+    if not isinstance(provenance, dict) or not isinstance(provenance.get("target"), str | None):
+        raise ValueError("the provenance does not say which column is the target")
+    model = _model(about, _coefficients(about, parts, encoding.width), parts["intercept"])
+    return Saved(model, encoding, provenance, about["kind"])
+
+
+def _coefficients(about: dict[str, Any], parts: Mapping[str, NDArray[Any]], width: int) -> Floats:
     """(models, features)."""
-    values = np.asarray(parts["coef"], dtype=np.float64)
+    values = _numbers("coefficient", parts["coef"])
+    models, features = values.shape if about["format"] == BEFORE else (int(number) for number in about["shape"])
+    if features != width or models < 1:
+        raise ValueError(f"{models} models with {features} coefficients for {width} features")
     if about["format"] == BEFORE:
         return values
-    models, features = (int(number) for number in about["shape"])
     places = parts["places"]
-    if places.dtype.kind != "i" or places.shape != values.shape or values.ndim != 1 or models < 1 or features < 0:
+    if places.dtype.kind != "i" or places.shape != values.shape or values.ndim != 1:
         raise ValueError("the coefficients have no places")
     if len(places) and not 0 <= places.min() <= places.max() < models * features:
         raise ValueError("a coefficient stands outside the matrix")
+    if models * features > MOST:
+        raise ValueError(f"{models} models of {features} features; at most {MOST:,} numbers are read")
     coef = np.zeros(models * features)
     coef[places] = values
     return coef.reshape(models, features)
 
 
-def _model(about: dict[str, Any], coef: Floats, intercept: Floats) -> LinearEF21:
+def _numbers(what: str, found: NDArray[Any]) -> Floats:
+    if found.dtype.kind not in "fiu":
+        raise ValueError(f"a {what} is not a number")
+    values = found.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"a {what} is not finite")
+    return values
+
+
+def _model(about: dict[str, Any], coef: Floats, intercept: NDArray[Any]) -> LinearEF21:
     model = KINDS[about["kind"]]()
-    intercept = np.asarray(intercept, dtype=np.float64)
-    if coef.ndim != 2 or intercept.shape != (len(coef),) or not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ValueError("the coefficients are not one finite row per model, with one intercept each")
-    model.coef_, model.intercept_, model.n_features_in_ = coef, intercept, coef.shape[1]
+    model.coef_, model.intercept_, model.n_features_in_ = coef, _numbers("intercept", intercept), coef.shape[1]
+    if model.intercept_.shape != (len(coef),):
+        raise ValueError(f"{model.intercept_.size} intercepts for {len(coef)} models")
+    models = 1
     if isinstance(model, EF21Classifier):
-        model.classes_ = np.asarray(about["classes"])
-        if model.classes_.ndim != 1 or len(coef) != (1 if len(model.classes_) == 2 else len(model.classes_)):
-            raise ValueError(f"{len(coef)} models for the classes {about['classes']}")
+        model.classes_ = _classes(about["classes"])
+        models = 1 if len(model.classes_) == 2 else len(model.classes_)
+    if len(coef) != models:
+        raise ValueError(f"{len(coef)} models where there must be {models}")
     return model
+
+
+def _classes(found: Any) -> NDArray[Any]:
+    """Names or numbers, in their order: that is how the models are numbered."""
+    if not isinstance(found, list) or len(found) < 2:
+        raise ValueError("there are not at least two classes")
+    kinds = {type(label) for label in found}
+    if kinds not in ({str}, {bool}) and not kinds <= {int, float}:
+        raise ValueError("the classes are neither names nor numbers")
+    classes = np.asarray(found)
+    if classes.dtype.kind not in "Ubif" or not np.array_equal(classes, np.unique(classes)):
+        raise ValueError("the classes are not different ones in their order")
+    return classes
 
 
 def _encoding_before(found: dict[str, Any]) -> Encoding:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
@@ -21,6 +22,15 @@ FORMAT = 1
 HEAD = b"errorfeedback file %d\n"
 DIGEST = hashlib.sha256().digest_size
 TEMPORARY = ".tmp"
+
+
+WRONG = (
+    *(ArithmeticError, AttributeError, BadZipFile, EOFError, ImportError, LookupError, MemoryError, NotImplementedError),
+    *(OSError, RecursionError, SyntaxError, TypeError, ValueError, zlib.error),
+)
+"""What reading a file can end with whose content is not what it should be."""
+LONG = 300
+"""Letters of a reason that are shown."""
 
 
 class DamagedError(ValueError):
@@ -66,12 +76,21 @@ def value_of(found: bytes, path: str) -> Any:
     if hashlib.sha256(packed).digest() != digest:
         raise DamagedError(f"{path} is damaged: its checksum does not fit its {len(packed)} bytes")
     try:
-        with np.load(BytesIO(packed), allow_pickle=False) as archive:
-            *arrays, text = (archive[name] for name in archive.files)
-            tree = json.loads(text.tobytes())
-    except (BadZipFile, KeyError, ValueError) as error:
-        raise DamagedError(f"{path} is damaged: {error}") from error
-    return unpack(tree, arrays)
+        *arrays, text = archived(packed).values()
+        return unpack(json.loads(text.tobytes()), arrays)
+    except WRONG as error:  # a checksum that fits says who wrote the file, not what
+        what = f"{type(error).__name__}: {error}"
+        raise DamagedError(f"{path} is damaged, or was not written by this version: {what[:LONG]}") from error
+
+
+def archived(packed: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of an .npz as `np.savez` writes it; ValueError where they would be larger than the file."""
+    with ZipFile(BytesIO(packed)) as members:
+        for member in members.infolist():
+            if member.compress_type != ZIP_STORED:
+                raise ValueError(f"{member.filename} is compressed")
+    with np.load(BytesIO(packed), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def _sync(folder: Path) -> None:

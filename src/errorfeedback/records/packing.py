@@ -44,6 +44,8 @@ def unpack(tree: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
         return tree
     if isinstance(tree, list):
         return [unpack(item, arrays) for item in tree]
+    if not isinstance(tree, dict) or len(tree) != 1:
+        raise ValueError(f"a part of the tree is {tree!r:.50}, and not one kind with its content")
     ((kind, content),) = tree.items()
     return UNPACK[kind](content, arrays)
 
@@ -116,7 +118,9 @@ def _make(content: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
 
 def _csr(content: Any, arrays: list[np.ndarray[Any, Any]]) -> sparse.csr_array:
     shape, data, indices, indptr = content
-    return sparse.csr_array((arrays[data], arrays[indices], arrays[indptr]), shape=tuple(shape))
+    made = sparse.csr_array((arrays[data], arrays[indices], arrays[indptr]), shape=tuple(shape))
+    made.check_format(full_check=True)  # kernels trust it
+    return made
 
 
 PACK: tuple[tuple[str, Callable[[Any], bool], Callable[[_Packer, Any], Any]], ...] = (
