@@ -102,6 +102,17 @@ def test_text_of_training_is_text_in_every_later_file(tmp_path):
     ]
 
 
+def test_classes_that_were_text_in_training_are_text_later(tmp_path):
+    encoding = read(written(tmp_path / "t.csv", "a,target\n1,1\n2,02\n3,x\n4,1\n")).encoding
+    assert read(written(tmp_path / "new.csv", "a,target\n1,1\n2,02\n"), encoding=encoding).y.tolist() == ["1", "02"]
+    (tmp_path / "parts").mkdir()
+    written(tmp_path / "parts/a.csv", "a,target\n1,1\n")
+    written(tmp_path / "parts/b.csv", "a,target\n1,x\n")
+    with pytest.raises(ValueError, match=r"target .* is text in some part files and numbers in others; --text target"):
+        read_folder(str(tmp_path / "parts"), ALONE, Reading())
+    assert read_folder(str(tmp_path / "parts"), ALONE, Reading(text=("target",))).y.tolist() == ["1", "x"]
+
+
 def test_dates_become_years_since_the_first_one_of_training(tmp_path):
     source = written(tmp_path / "t.csv", "when,target\n2021-01-01,y\n2020-01-01,n\n2020-07-01,y\n")
     found = read(source)

@@ -126,7 +126,7 @@ class Words:
         for matches, kind, remedy in (
             (NUMBER_LIKE.fullmatch, "numbers", f"--number {self.name} takes what is no number as missing"),
             (COMMA_LIKE.fullmatch, "numbers with a decimal comma", "--decimal , reads them"),
-            (_is_date, "dates", "mend what is none"),
+            (_is_date, "dates", "they must all be of one form, as 2020-01-31 or 2020-01-31 12:00:00"),
             (
                 DATE_LIKE.fullmatch,
                 "dates in another form than 2020-01-31",

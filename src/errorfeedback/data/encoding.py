@@ -148,10 +148,12 @@ class Category:
 
 @dataclass(frozen=True)
 class Columns(Encoding):
-    """The columns of a table. missing: what was done in training about values that are not there."""
+    """The columns of a table. missing: what was done in training about values that are not there. classes: the target was
+    text, and so is '1' in a later file."""
 
     columns: tuple[Number | Category, ...]
     missing: Missing = Missing.REFUSE
+    classes: bool = False
 
     files = "a table with named columns (.csv, .tsv, .parquet)"
 
@@ -185,21 +187,23 @@ def to_json(encoding: Encoding) -> dict[str, Any]:
     {'kind': 'Indices', 'count': 3, 'base': 1}
     """
     if isinstance(encoding, Columns):
-        return {"missing": encoding.missing.value, "columns": [_to_json(column) for column in encoding.columns]}
+        columns = [_to_json(column) for column in encoding.columns]
+        return {"missing": encoding.missing.value, "classes": encoding.classes, "columns": columns}
     return _to_json(encoding)
 
 
 def from_json(found: Any) -> Encoding:
     """The encoding again; ValueError where it is none.
 
-    >>> from_json(to_json(Columns((Number("a"), Category("b", ("x", "y"))))))
-    Columns(columns=(Number(name='a', ...), Category(name='b', values=('x', 'y'), ...)), missing=<Missing.REFUSE: 'refuse'>)
+    >>> made = Columns((Number("a"), Category("b", ("x", "y"))))
+    >>> from_json(to_json(made)) == made
+    True
     """
     if isinstance(found, dict) and "columns" in found:
         columns = tuple(_from_json(each) for each in found["columns"])
         if not all(isinstance(column, (Number, Category)) for column in columns):
             raise ValueError("the encoding has a column that is neither numbers nor text")
-        return Columns(columns, Missing(found["missing"]))
+        return Columns(columns, Missing(str(found.get("missing"))), found.get("classes") is True)
     made = _from_json(found)
     if not isinstance(made, Encoding):
         raise ValueError(f"{found!r} is not an encoding")

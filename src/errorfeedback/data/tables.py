@@ -15,7 +15,16 @@ from scipy import sparse
 
 from errorfeedback.core import Floats
 from errorfeedback.data.arrow import parquet, separated
-from errorfeedback.data.columns import Column, Numbers, Summary, Words, category_features, learned, number_features
+from errorfeedback.data.columns import (
+    Column,
+    Numbers,
+    Summary,
+    TextSummary,
+    Words,
+    category_features,
+    learned,
+    number_features,
+)
 from errorfeedback.data.compressed import kind
 from errorfeedback.data.encoding import Category, Columns, Encoding, Number
 from errorfeedback.data.reading import Missing, Reading, named
@@ -57,7 +66,7 @@ class Table(Raw):
             notes += [] if note is None else [note]
         if not found:
             raise ValueError(f"no column is left to learn from; the columns are {', '.join(map(repr, names))}")
-        return Columns(tuple(found), missing), notes
+        return Columns(tuple(found), missing, _classes(summaries, reading.target or TARGET)), notes
 
     def encoded(self, encoding: Encoding, reading: Reading) -> Data:
         if not isinstance(encoding, Columns):
@@ -180,6 +189,14 @@ def _features(names: Sequence[str], index: set[str], reading: Reading, notes: li
     return [name for name in names if name not in others | index]
 
 
+def _classes(summaries: Sequence[Any], target: str) -> bool:
+    """Whether the target is text."""
+    text = {isinstance(each[2][target], TextSummary) for each in summaries}
+    if len(text) > 1:
+        raise ValueError(f"the target {target!r} is text in some part files and numbers in others; --text {target}")
+    return text.pop()
+
+
 def _is_number(name: str) -> bool:
     return name.lstrip("+-").replace(".", "", 1).isdigit()
 
@@ -193,6 +210,8 @@ def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> Table
     else:
         asked = [word for words in (reading.text, reading.number) for each in words for word in (each, *each.split(","))]
         text = {spec.name for spec in specs if isinstance(spec, Category)} | coerced | set(asked)
+        if isinstance(encoding, Columns) and encoding.classes:
+            text.add(reading.target or TARGET)
         columns, index = separated(path, reading, text, SEPARATORS[kind(path)]), set()
     names = list(columns)
     if encoding is None:
