@@ -23,6 +23,7 @@ from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.sparsity.support import add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
+HUGE = 2.0**1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,10 +113,12 @@ def scaled(problem: Problem, together: Together = ALONE) -> Scaled:
 
 
 def _sums(problem: Problem) -> Lifted:
-    """The diagonal of every client's curvature bound."""
+    """The diagonal of every client's curvature bound; what is too large or too small to be squared counts as `HUGE` or tiny,
+    which brings it nearer to 1 as well."""
     k = problem.curvature()
-    squares = sparse.csr_array((k.lifted.data**2, k.lifted.indices, k.lifted.indptr), shape=k.lifted.shape)
-    return np.maximum(squares.T @ k.weights, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        squares = sparse.csr_array((k.lifted.data**2, k.lifted.indices, k.lifted.indptr), shape=k.lifted.shape)
+        return np.clip(squares.T @ k.weights, np.finfo(np.float64).tiny, HUGE)
 
 
 def _offset_bits(problem: Problem, exponents: Lifted) -> PerClient:

@@ -24,6 +24,10 @@ from errorfeedback.smoothness.products import squares_times, times, transposed_t
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, key_of, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
+LARGEST = 1e70
+"""Values of the data (times the square root of their weight) up to this, and down to its inverse, have curvatures whose
+squares a float64 holds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Smoothness:
@@ -37,7 +41,7 @@ class Smoothness:
 
     @cached_property
     def curvature(self) -> Curvature:
-        return self.problem.curvature()
+        return _in_range(self.problem.curvature())
 
     @cached_property
     def key(self) -> int:
@@ -177,6 +181,17 @@ class Bounds(Smoothness):
     @cached_property
     def _L_plus(self) -> tuple[float, str]:
         return self.lemma_2, "bound (Lemma 2)"
+
+
+def _in_range(k: Curvature) -> Curvature:
+    """Refuse data whose curvature would be 0 or infinite by rounding, and every step size with it."""
+    largest = max(k.A.data.max(initial=0.0), -k.A.data.min(initial=0.0))
+    size = max(float(largest * np.sqrt(k.weights.max(initial=0.0))), float(np.sqrt(k.diagonal)))
+    if not 1 / LARGEST <= size <= LARGEST:
+        rule = f"step sizes need fourth powers of it, which a float64 holds from {1 / LARGEST:g} to {LARGEST:g}"
+        fix = "multiply the features by a constant that brings them near 1 (ef.scaled(problem) does so for each)"
+        raise ValueError(f"the largest value of the data is {largest:.3g} ({size:.3g} with its weight); {rule}: {fix}")
+    return k
 
 
 def smoothness(problem: Problem) -> Smoothness:

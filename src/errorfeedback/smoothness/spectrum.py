@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,11 @@ class Eigenvalue:
 
 def key_of(*arrays: NDArray[Any]) -> int:
     """A hash of what an operator is made of, from which its start is drawn; integers count as what they are in 64 bits."""
-    digest = blake2b(digest_size=7)
+    digest = sha256()
     for array in arrays:
         digest.update(len(array).to_bytes(8))
         digest.update(np.ascontiguousarray(array, dtype=np.float64 if array.dtype.kind == "f" else np.int64).data)
-    return int.from_bytes(digest.digest())
+    return int.from_bytes(digest.digest()[:7])
 
 
 def largest_eigenvalue(product: Callable[[Floats], Floats], d: int, key: int, close: float = TOLERANCE) -> Eigenvalue:

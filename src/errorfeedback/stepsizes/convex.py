@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-import numpy as np
-
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.proved import Sharper
+from errorfeedback.stepsizes.proved import Sharper, positive
 from errorfeedback.stepsizes.theory import Theory
 
 
@@ -32,7 +30,7 @@ class Convex(Sharper):
         return "" if theory.convex else "some f_i is not convex (the penalty is not)"
 
     def shares(self, theory: Theory) -> PerClient:
-        return np.asarray(theory.rows_L_i * theory.xi_i**2)
+        return positive(theory.rows_L_i * theory.xi_i**2, theory)
 
     def M(self, theory: Theory) -> float:
         return sqrt(theory.L / theory.n * theory.over_rare(self.shares(theory)))

@@ -30,6 +30,15 @@ from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
 
+LEAST = 1e-12
+"""The least s_i, relative to the largest."""
+
+
+def positive(s: PerClient, theory: Theory) -> PerClient:
+    """s_i > 0 for every client that has an error, also for one whose curvature is 0 or next to nothing: every s_i that is
+    at least the rule's own choice will do in its proof."""
+    return np.where(theory.alpha_i < 1, np.maximum(s, LEAST * s.max() or 1.0), s)
+
 
 def largest_root(L: float, M: float) -> float:
     """The largest gamma with 1 - gamma L - gamma^2 M^2 >= 0.

@@ -19,7 +19,7 @@ from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.smoothness.spectral import weighted_gradient_change
-from errorfeedback.stepsizes.proved import Sharper
+from errorfeedback.stepsizes.proved import Sharper, positive
 from errorfeedback.stepsizes.theory import Theory
 
 
@@ -30,7 +30,7 @@ class Spectral(Sharper):
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 
     def shares(self, theory: Theory) -> PerClient:
-        return np.asarray((theory.rows_L_i + theory.smoothness.curvature.diagonal) * theory.xi_i)
+        return positive((theory.rows_L_i + theory.smoothness.curvature.diagonal) * theory.xi_i, theory)
 
     def M(self, theory: Theory) -> float:
         s = self.shares(theory)

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-import numpy as np
-
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.proved import Sharper
+from errorfeedback.stepsizes.proved import Sharper, positive
 from errorfeedback.stepsizes.theory import Theory
 
 
@@ -31,7 +29,7 @@ class Weighted(Sharper):
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 
     def shares(self, theory: Theory) -> PerClient:
-        return np.asarray(theory.L_i * theory.xi_i)
+        return positive(theory.L_i * theory.xi_i, theory)
 
     def M(self, theory: Theory) -> float:
         s = self.shares(theory)
