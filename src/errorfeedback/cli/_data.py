@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,6 @@ from errorfeedback.runtime.local import Engine, Local
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MODEL = "model.npz"
 ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """What is wrong with the input, without a traceback."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def engine_of(name: str, timeout: float | None) -> Engine:

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from errorfeedback.cli._data import budget_of, clear_errors
+from errorfeedback.cli._data import budget_of
 from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.contest import Contest, Entry, hold, summary
@@ -39,25 +39,24 @@ def compare(
 ) -> None:
     """Loss against bytes and time of all methods on the objective of `train`; who gets there first, and at what price."""
     console = Console()
-    with clear_errors():
-        links = Links.parse(network) if network else None
-        given = budget_of(budget)
-        max_bytes, max_seconds = inf if given is None else given, time_of(time)
-        if max_seconds < inf and links is None:
-            raise ValueError(f"--time {time} is counted on a network; say which with --network")
-        found = rows_of(inputs)
-        objective, _ = objective_of(inputs, found)
-        entries = hold(
-            objective.problem,
-            everybody(objective.problem, k or [1], compressor_for(inputs, objective)),
-            rounds=rounds,
-            seed=inputs.seed,
-            prox=objective.prox,
-            networks=None if links is None else links.of(objective.clients.tolist()),
-            max_bytes=max_bytes,
-            max_seconds=max_seconds,
-        )
-        contest = Contest.ranked(_told(entries, console), str(links or ""))
+    links = Links.parse(network) if network else None
+    given = budget_of(budget)
+    max_bytes, max_seconds = inf if given is None else given, time_of(time)
+    if max_seconds < inf and links is None:
+        raise ValueError(f"--time {time} is counted on a network; say which with --network")
+    found = rows_of(inputs)
+    objective, _ = objective_of(inputs, found)
+    entries = hold(
+        objective.problem,
+        everybody(objective.problem, k or [1], compressor_for(inputs, objective)),
+        rounds=rounds,
+        seed=inputs.seed,
+        prox=objective.prox,
+        networks=None if links is None else links.of(objective.clients.tolist()),
+        max_bytes=max_bytes,
+        max_seconds=max_seconds,
+    )
+    contest = Contest.ranked(_told(entries, console), str(links or ""))
     written = _write(out, contest, found.name, _limits(max_bytes, max_seconds, rounds))
     for table in (results(contest), targets(contest)):
         _show(table, console)

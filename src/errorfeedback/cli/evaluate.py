@@ -6,18 +6,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from errorfeedback.cli._data import clear_errors, model_and_data, reading_of
+from errorfeedback.cli._data import model_and_data, reading_of
 from errorfeedback.cli.verbs._reading import FileOptions
 from errorfeedback.estimators.scores import measured
 
 
 def evaluate(options: FileOptions, run: Path, data: str, *, weight_column: str | None, as_json: bool) -> None:
     """How good a trained model is on data with known targets."""
-    with clear_errors():
-        saved, found = model_and_data(run, data, replace(reading_of(options), weight_column=weight_column))
-        if found.y is None:
-            raise ValueError(f"{data} has no target column; name it with --target")
-        scores = measured(saved.model, saved.model.decision(found.A), found.y, found.weights)
+    saved, found = model_and_data(run, data, replace(reading_of(options), weight_column=weight_column))
+    if found.y is None:
+        raise ValueError(f"{data} has no target column; name it with --target")
+    scores = measured(saved.model, saved.model.decision(found.A), found.y, found.weights)
     if as_json:
         print(json.dumps(scores))
         return

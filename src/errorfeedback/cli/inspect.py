@@ -12,7 +12,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from errorfeedback.cli._data import clear_errors
 from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.inspection import Inspection
@@ -40,20 +39,19 @@ def inspect(
     draw: Path | None,
 ) -> None:
     """What to run on these data, how rare their features are, and what every theorem promises."""
-    with clear_errors():
-        links = Links.parse(network) if network else None
-        found = rows_of(inputs)
-        objective, names = objective_of(inputs, found)
-        seen = look(
-            objective.problem,
-            epsilon=epsilon,
-            k=k or None,
-            network=links,
-            names=names,
-            prox=objective.prox,
-            rounds=rounds,
-            compress=compressor_for(inputs, objective),
-        )
+    links = Links.parse(network) if network else None
+    found = rows_of(inputs)
+    objective, names = objective_of(inputs, found)
+    seen = look(
+        objective.problem,
+        epsilon=epsilon,
+        k=k or None,
+        network=links,
+        names=names,
+        prox=objective.prox,
+        rounds=rounds,
+        compress=compressor_for(inputs, objective),
+    )
     if report is not None:
         page(seen, found.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
     drawn = [path for figure in (rarity(seen), costs(seen)) for path in save(figure, draw)] if draw is not None else []

@@ -8,17 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from errorfeedback.cli._data import clear_errors, model_and_data, reading_of
+from errorfeedback.cli._data import model_and_data, reading_of
 from errorfeedback.cli.verbs._reading import FileOptions
 from errorfeedback.estimators.classifier import EF21Classifier
 
 
 def predict(options: FileOptions, run: Path, data: str, *, out: Path | None) -> None:
     """Predict every row: its class with all probabilities, or its value, as CSV."""
-    with clear_errors():
-        saved, found = model_and_data(run, data, replace(reading_of(options), labelled=False))
-        model: Any = saved.model
-        said = model.predict(found.A)
+    saved, found = model_and_data(run, data, replace(reading_of(options), labelled=False))
+    model: Any = saved.model
+    said = model.predict(found.A)
     head, rows = ["prediction"], [[value] for value in said.tolist()]
     if isinstance(model, EF21Classifier):
         head += [f"p({name})" for name in model.classes_.tolist()]
@@ -29,5 +28,6 @@ def predict(options: FileOptions, run: Path, data: str, *, out: Path | None) -> 
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
         return
+    out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])

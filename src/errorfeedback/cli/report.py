@@ -17,7 +17,7 @@ def report(folder: Path) -> None:
     """Redraw the figures and the page of a reproduction from its stored curves."""
     results = reload(folder)
     if not results:
-        raise typer.BadParameter(f"{folder} has no results; `errorfeedback reproduce --out {folder}` makes some")
+        raise ValueError(f"{folder} has no results; `errorfeedback reproduce --out {folder}` makes some")
     for result in results:
         write(result, Store(folder))
     console = Console()

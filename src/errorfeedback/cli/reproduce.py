@@ -45,10 +45,7 @@ def reproduce(
     if show:
         _list(as_json)
         return
-    try:
-        experiments = chosen(names or [])
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    experiments = chosen(names or [])
     images = ("digits", "mnist") if mnist_file() is not None and not quick else ("digits",)
     options = Options(rounds, quick, authors, seed, images)
     store, begin = Store(out), time.perf_counter()

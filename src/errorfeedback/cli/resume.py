@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import clear_errors, with_timeout
+from errorfeedback.cli._data import with_timeout
 from errorfeedback.cli._kept import FILE, kept
 from errorfeedback.cli.train import train
+from errorfeedback.cli.verbs._begin import begin
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
 from errorfeedback.runtime.local import Local
@@ -23,14 +24,14 @@ def resume(folder: Path, *, threads: int, mpi: bool, timeout: float | None) -> N
     """Finish a run from its last checkpoint, bit for bit as if it had never stopped: a run of `train` ends as `train` does,
     and one of ef.solve with x.npy and history.csv."""
     logging.basicConfig(format="%(message)s")
-    with clear_errors():
-        engine = with_timeout(MPI() if mpi else Local() if threads == 1 else Threads(threads), timeout)
-        if (folder / FILE).exists():
-            options, command = kept(folder)
-            train(replace(options, checkpoint=folder), engine, command)
-            return
-        with engine.together.guard():
-            result = go_on(folder, engine=engine)
+    engine = with_timeout(MPI() if mpi else Local() if threads == 1 else Threads(threads), timeout)
+    if (folder / FILE).exists():
+        options, command = kept(folder)
+        begin(folders=[options.out], pages=True, shared=mpi)
+        train(replace(options, checkpoint=folder), engine, command)
+        return
+    with engine.together.guard():
+        result = go_on(folder, engine=engine)
     if engine.leads:
         _write(folder, result)
 

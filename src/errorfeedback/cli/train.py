@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.cli._data import budget_of, clear_errors, engine_of, reading_of, say
+from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
 from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
 from errorfeedback.cli._kept import keep
 from errorfeedback.cli._outcome import Judged, Outcome
@@ -39,7 +39,7 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
     """Train a linear model across clients; write the model, the history and a report.
 
     `on` and `command` are for a run that is gone on with: another engine, and the command that began it."""
-    with clear_errors(), ExitStack() as stack:
+    with ExitStack() as stack:
         on = engine_of(options.engine, options.timeout) if on is None else on
         stack.enter_context(on.together.guard())
         command = shlex.join(["errorfeedback", *sys.argv[1:]]) if command is None else command
