@@ -24,7 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*words: str) -> tuple[int, str]:
     result = CliRunner().invoke(app(), ["inspect", *words], env={"COLUMNS": "200"})
-    return result.exit_code, result.output
+    return result.exit_code, result.stdout if "--json" in words else result.output
 
 
 def test_text(data: Path) -> None:
