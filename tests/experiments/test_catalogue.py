@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from errorfeedback.experiments.base import Experiment, Options
 from errorfeedback.experiments.catalogue import catalogue, chosen
 from errorfeedback.experiments.jobs import Run
 from errorfeedback.experiments.page import page
+from errorfeedback.experiments.recipes import Libsvm, LibsvmFP32
 from errorfeedback.experiments.results import collect, reload, write
 from errorfeedback.experiments.store import Store
 
@@ -64,6 +67,31 @@ def test_the_authors_settings_are_theirs(experiment: Experiment):
         if isinstance(job, Run) and type(job.method).__name__ == "EF21" and experiment.name not in {"figure-1", "table-1"}:
             assert job.method.start == "authors"
             assert "K/|J_i|" not in repr(job.rule)
+
+
+@pytest.mark.parametrize("name", ["figure-3", "figure-4"])
+def test_the_authors_curves_on_data_sets_are_jobs_in_their_precision(name: str):
+    single, double = (EXPERIMENTS[name].jobs(Options(authors=authors)) for authors in (True, False))
+    assert {job.problem.dtype for job in single} == {np.float32}
+    assert {job.problem.dtype for job in double} == {np.float64}
+    assert not {job.file for job in single} & {job.file for job in double}
+
+
+@pytest.mark.skipif("ERRORFEEDBACK_DATA" not in os.environ, reason="ERRORFEEDBACK_DATA names no folder with the data")
+@pytest.mark.parametrize(("name", "authors"), [("figure-3", True), ("figure-3", False), ("figure-4", True)])
+def test_a_curve_is_computed_in_the_precision_that_the_caption_names(name: str, authors: bool, tmp_path):
+    options = Options(rounds=20, authors=authors)
+    job = next(job for job in EXPERIMENTS[name].jobs(options) if job.problem.name == "phishing")
+    record = job.execute(lambda rounds: None)
+    other = replace(job, problem=(Libsvm if authors else LibsvmFP32)("phishing", 0)).execute(lambda rounds: None)
+    assert np.allclose(record.columns["f"], other.columns["f"], rtol=1e-4, atol=0.0)
+    assert not np.allclose(record.columns["f"], other.columns["f"], rtol=1e-10, atol=0.0)
+    assert job.problem.make().dtype == (np.float32 if authors else np.float64)
+    store = Store(tmp_path)
+    store.save(job, record, 0.0)
+    (figure,) = EXPERIMENTS[name].findings(options, store).figures
+    assert ("single precision (FP32), as in the paper" in figure.caption) == authors
+    assert ("double precision; the paper used FP32" in figure.caption) != authors
 
 
 def test_horizons():

@@ -26,7 +26,7 @@ class Options:
     quick: bool = False
     """Short horizons and no MNIST: the shape of the figures in about a minute."""
     authors: bool = False
-    """alpha = K/d, their start, their way of counting bits: the published curves."""
+    """alpha = K/d, their start, their precision (FP32 on data sets), their way of counting bits: the published curves."""
     seed: int = 0
     images: tuple[str, ...] = ("digits",)
     """What figure-1 is trained on."""

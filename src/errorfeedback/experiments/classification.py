@@ -8,7 +8,7 @@ from errorfeedback import api as ef
 from errorfeedback.experiments.base import Options
 from errorfeedback.experiments.compare import GRADIENT, Trace, ahead, constants_table, missing, step_table, traces
 from errorfeedback.experiments.jobs import Run
-from errorfeedback.experiments.recipes import Libsvm
+from errorfeedback.experiments.recipes import Libsvm, LibsvmFP32
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Axis, Lines
 from errorfeedback.report.page import Table, Verdict
@@ -28,16 +28,24 @@ Traces = Mapping[str, Trace]
 
 
 def runs(name: str, options: Options) -> list[Run]:
-    """The curves on one data set; with `--authors` only what was published, from their start."""
+    """The curves on one data set; with `--authors` only what was published, from their start, in FP32."""
     start = "authors" if options.authors else "zero"
     rules: dict[str, StepSize] = {STANDARD: ef.EF21Standard(), PUBLISHED: ef.Adaptive(alpha="K/d")}
     if not options.authors:
         rules[ADAPTIVE] = ef.Adaptive()
-    problem, rounds = Libsvm(name, options.seed), options.horizon(*EF21_ROUNDS)
+    recipe = LibsvmFP32 if options.authors else Libsvm
+    problem, rounds = recipe(name, options.seed), options.horizon(*EF21_ROUNDS)
     method = ef.EF21(ef.TopK(1), start=start)
     made = [Run(problem, label, method, rule, rounds, options.seed, options.points) for label, rule in rules.items()]
     gd_rounds = options.horizon(*GD_ROUNDS)
     return [*made, Run(problem, GD, ef.DGD(), ef.InverseL(), gd_rounds, options.seed, points=gd_rounds)]
+
+
+def precision(options: Options) -> str:
+    """What the curves were computed in, for a caption."""
+    if options.authors:
+        return "Computed in single precision (FP32), as in the paper."
+    return "Computed in double precision; the paper used FP32, and so does --authors."
 
 
 def load(names: Sequence[str], options: Options, store: Store) -> dict[str, Traces]:

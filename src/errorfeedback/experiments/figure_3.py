@@ -33,7 +33,7 @@ class Figure3(Experiment):
         caption = (
             "n = 300 clients, K = 1, an intercept, x⁰ uniform in ±√(1/D). The adaptive step needs ∇f(xᵗ), which a server "
             "does not have: a simulation only. “As published” uses α = K/d instead of K/|J_i|; on phishing every client has "
-            "every feature and the two are one."
+            f"every feature and the two are one. {data.precision(options)}"
         )
         figures = [Figure(self.name, panels, axes(options), caption=caption)] if panels else []
         return Findings(figures, claims, data.tables(found))

@@ -37,7 +37,10 @@ class Figure4(Experiment):
         claims = [step_gain(found, name, label) for label in labels for name in PAPER]
         claims += [data.adaptive_is_ahead(found, label) for label in labels]
         panels = [panel for name, curves in found.items() if curves for panel in _row(name, curves)]
-        caption = "cᵗ = n‖gᵗ − ∇f(xᵗ)‖²/Gᵗ, against c = n = 300, which the intercept forces; γᵗ is the step of that round."
+        caption = (
+            "cᵗ = n‖gᵗ − ∇f(xᵗ)‖²/Gᵗ, against c = n = 300, which the intercept forces; γᵗ is the step of that round. "
+            f"{data.precision(options)}"
+        )
         figures = [Figure(self.name, panels, axes(options), columns=3, caption=caption)] if panels else []
         return Findings(figures, claims, data.tables(found))
 

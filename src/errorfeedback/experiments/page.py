@@ -68,7 +68,7 @@ def _rerun(results: Sequence[Result]) -> Section:
     ]
     made: list[list[Cell]] = [[name, number] for name, number in (results[0].versions if results else {}).items()]
     blocks: list[Block] = [
-        Text("The numbers of this page were made by:"),
+        Text("The numbers of this page were made in double precision, where a caption does not say otherwise, by:"),
         Code(commands),
         Text("The curves are CSV files in curves/; figures and page are redrawn from them, without running, by:"),
         Code("errorfeedback report DIR"),

@@ -99,6 +99,7 @@ class Libsvm(Recipe):
     intercept: bool = True
 
     first: ClassVar[dict[str, float]] = {"mushrooms": 0.9, "phishing": 0.9}
+    dtype: ClassVar[type[np.floating[Any]]] = np.float64
 
     @property
     def slug(self) -> str:
@@ -110,7 +111,8 @@ class Libsvm(Recipe):
     def make(self) -> Problem:
         A, y = ef.load(self.name)
         rows = int(self.first.get(self.name, 1.0) * A.shape[0])
-        return ef.logistic(A[:rows], y[:rows], clients=ef.Shuffled(self.n, seed=self.seed), intercept=self.intercept)
+        clients = ef.Shuffled(self.n, seed=self.seed)
+        return ef.logistic(A[:rows], y[:rows], clients=clients, intercept=self.intercept, dtype=self.dtype)
 
     def start(self, problem: Problem) -> Model:
         """Uniform in [-sqrt(1/D), sqrt(1/D)], as a linear layer of PyTorch starts; D: columns, intercept included."""
@@ -121,6 +123,17 @@ class Libsvm(Recipe):
     def published_d(self) -> int:
         """d as the paper counts it: with the intercept and a column that is always empty."""
         return KNOWN[self.name].features + 2
+
+
+@dataclass(frozen=True)
+class LibsvmFP32(Libsvm):
+    """The same in single precision, as the paper computed it: data, memory, messages and the model."""
+
+    dtype: ClassVar[type[np.floating[Any]]] = np.float32
+
+    @property
+    def slug(self) -> str:
+        return f"{super().slug}-fp32"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ def reproduce(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of every curve instead of the authors' horizons.")
     ] = None,
-    authors: Annotated[bool, typer.Option(help="As published: α = K/d, their start, their way of counting bits.")] = False,
+    authors: Annotated[
+        bool, typer.Option(help="As published: α = K/d, their start, FP32 on the data sets, their way of counting bits.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, shuffles and compressors.")] = 0,
     out: Annotated[Path, typer.Option(help="Where results go; finished curves found there are used.")] = Path(
         "reproduction"
