@@ -137,12 +137,12 @@ BAD = {
     "no client column 'city'": lambda d: ["--client-column", "city", d / "train.csv"],
     "no target column 'price'": lambda d: ["--target", "price", d / "train.csv"],
     "the file is empty": lambda d: [empty(d / "empty")],
-    "missing in 2 columns (in how many of 3 rows): 'a' (1), 'b' (2); --missing impute fills numbers": lambda d: [
+    "missing (in how many of 3 rows) in 'a' (1), 'b' (2); --missing impute fills numbers": lambda d: [
         text(d / "hole.csv", "a,b,target\n1,,x\n,,y\n1,2,y\n")
     ],
     "one class only": lambda d: [text(d / "one.csv", "a,target\n1,x\n2,x\n")],
     "column 'a' has infinity in row 1": lambda d: [text(d / "inf.csv", "a,target\ninf,x\n2.0,y\n")],
-    "missing in 1 columns": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
+    "missing (in how many of 2 rows) in 'a' (1)": lambda d: [text(d / "nan.csv", "a,target\nnan,x\n2.0,y\n")],
     "it must be a number and one of B": lambda d: ["--budget", "1 mile", d / "train.csv"],
     "no such file": lambda d: [d / "nothing"],
 }

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_svmlight_file
 
 import errorfeedback as ef
-from errorfeedback.data import known
+from errorfeedback.data import compressed, known
 
 TEXT = "+1 1:0.5 3:2\n-1 2:1\n-1\n+1 1:-1.5 # a comment\n"
 DENSE = [[0.5, 0, 2], [0, 1, 0], [0, 0, 0], [-1.5, 0, 0]]
@@ -158,3 +159,30 @@ def test_the_papers_split_of_w5a():
     assert problem.A.shape[0] == 9600
     assert problem.discarded_rows == 288
     assert problem.support.c == 300  # the intercept alone makes c = n
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_is_the_same_in_pieces_of_any_size(tmp_path, monkeypatch, size, suffix):
+    """Also without an end of its last line, with lines of Windows, with query numbers."""
+    text = "+1 qid:3 1:0.5 3:2\r\n-1 2:1\n\n-1\n+1 1:-1.5e-3 # 7:7\n-1 2:.5 4:1."
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
+    monkeypatch.setattr(compressed, "CHUNK", size)
+    A, y = ef.load(path)
+    assert y.tolist() == [1, -1, -1, 1, -1]
+    assert A.toarray().tolist() == [[0.5, 0, 2, 0], [0, 1, 0, 0], [0, 0, 0, 0], [-1.5e-3, 0, 0, 0], [0, 0.5, 0, 1]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_reader_agrees_with_scikit_learns(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    rows = [rng.choice(50, size=rng.integers(0, 9), replace=False) for _ in range(200)]
+    lines = [
+        " ".join([str(rng.integers(-1, 2)), *(f"{j}:{float(rng.standard_normal())!r}" for j in sorted(row))]) for row in rows
+    ]
+    (tmp_path / "data").write_text("\n".join(lines))
+    A, y = load_svmlight_file(tmp_path / "data", zero_based=True)
+    ours = ef.load(tmp_path / "data", index_base=0)
+    assert np.array_equal(ours.A.toarray(), A.toarray())
+    assert np.array_equal(ours.y, y)

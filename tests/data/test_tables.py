@@ -34,7 +34,7 @@ def names(found):
 
 def test_all_columns_with_missing_values_are_named_at_once(tmp_path):
     source = written(tmp_path / "t.csv", GAPS.replace("20,Rome,n", "20,Rome,"))
-    with pytest.raises(ValueError, match=r"3 columns .*'age' \(1\), 'city' \(1\), 'target' \(1\); --missing impute"):
+    with pytest.raises(ValueError, match=r"missing .*'age' \(1\), 'city' \(1\), 'target' \(1\); --missing impute"):
         read(source)
 
 
@@ -59,7 +59,7 @@ def test_a_later_file_is_filled_with_the_medians_of_training(tmp_path):
     later = written(tmp_path / "new.csv", "age,city\n,Rome\n5,\n")
     assert read(later, encoding=encoding).A.toarray().tolist() == [[20, 1, 0, 1, 0], [5, 0, 0, 0, 1]]
     strict = read(written(tmp_path / "whole.csv", "age,city,target\n10,Rome,y\n30,Oslo,n\n"))
-    with pytest.raises(ValueError, match=r"new.csv: values are missing in 2 columns"):
+    with pytest.raises(ValueError, match=r"new.csv: values are missing .* in .age. "):
         read(later, encoding=strict.encoding)
     assert read(later, IMPUTE, encoding=strict.encoding).A.toarray().tolist() == [[20, 0, 1], [5, 0, 0]]
 

@@ -68,7 +68,7 @@ def test_a_part_that_cannot_be_read_ends_the_job(parts, tmp_path):
     done = train(parts, tmp_path / "out", ranks=2)
     assert done.returncode != 0
     assert "errorfeedback: rank 1 failed: ValueError" in done.stderr
-    assert "part-4.csv: values are missing in 1 columns" in done.stderr
+    assert "part-4.csv: values are missing" in done.stderr
 
 
 @needs_mpi

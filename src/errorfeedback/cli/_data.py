@@ -23,6 +23,8 @@ from errorfeedback.runtime.local import Engine, Local
 
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MODEL = "model.npz"
+MOST_NOTES = 40
+"""A folder may have thousands of parts, each with something to say."""
 ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
 
 
@@ -77,8 +79,10 @@ def reading_of(options: FileOptions) -> Reading:
 
 def say(notes: Sequence[str]) -> None:
     """What was decided, filled in or left out while reading; not among the results."""
-    for note in notes:
+    for note in notes[:MOST_NOTES]:
         typer.echo(note, err=True)
+    if len(notes) > MOST_NOTES:
+        typer.echo(f"... and {len(notes) - MOST_NOTES} more such notes", err=True)
 
 
 def groups_of(path: Path | None, data: Data) -> NDArray[Any] | None:

@@ -65,7 +65,8 @@ def parquet(path: Path, reading: Reading) -> tuple[dict[str, Column], set[str]]:
     try:
         with seekable(path, reading.limit) as file, reader.ParquetFile(file, page_checksum_verification=True) as opened:
             size = sum(opened.metadata.row_group(g).total_byte_size for g in range(opened.metadata.num_row_groups))
-            if max(size, 8 * opened.metadata.num_rows) > reading.limit:
+            cells = opened.metadata.num_rows * opened.metadata.num_columns
+            if max(size, 8 * cells) > reading.limit:
                 raise too_large(path, reading.limit)
             table = opened.read()
             names = table.column_names

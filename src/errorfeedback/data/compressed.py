@@ -47,12 +47,16 @@ def chunks(path: Path, limit: int) -> Iterator[bytes]:
 
 def lines(path: Path, limit: int) -> Iterator[list[bytes]]:
     """Its lines, in batches; a last line without an end is a line."""
-    rest = b""
+    begun: list[bytes] = []
     for chunk in chunks(path, limit):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield whole
-    if rest:
-        yield [rest]
+        whole, end, rest = chunk.rpartition(b"\n")
+        if end:
+            yield b"".join([*begun, whole]).split(b"\n")
+            begun = []
+        begun.append(rest)
+    last = b"".join(begun)
+    if last:
+        yield [last]
 
 
 def seekable(path: Path, limit: int) -> IO[bytes]:

@@ -27,6 +27,8 @@ from errorfeedback.data.rows import Data, Raw
 
 NUMBER = rb"[+-]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?+\d++)?+"
 LINE = re.compile(rb"\s*+(?:%b(?:\s++qid:\d++)?+(?:\s++\d++:%b)*+)?+\s*+" % (NUMBER, NUMBER))
+ENDINGS = (".csv", ".tsv", ".parquet", ".npz")
+"""Of other files."""
 LARGEST = 2**31 - 1
 """Index."""
 
@@ -221,7 +223,8 @@ def _fault_in(path: Path, limit: int) -> ValueError:
     for number, line in _numbered(path, limit):
         fault = _fault(line.split())
         if fault:
-            return ValueError(f"{path}, line {number}: {fault}")
+            other = f"; a file that does not end in {', '.join(ENDINGS)} is read as LIBSVM" if number == 1 else ""
+            return ValueError(f"{path}, line {number}: {fault}{other}")
     raise AssertionError(f"{path} is refused, and every line of it is right")
 
 

@@ -112,7 +112,7 @@ class Table(Raw):
         counted = ", ".join(f"{name!r} ({mask.sum():,})" for name, mask in gaps.items())
         if policy is Missing.REFUSE:
             raise ValueError(
-                f"{self.path}: values are missing in {len(gaps)} columns (in how many of {self._length:,} rows): {counted}; "
+                f"{self.path}: values are missing (in how many of {self._length:,} rows) in {counted}; "
                 "--missing impute fills numbers with the median and makes missing text a value of its own, "
                 "--missing drop leaves the rows out"
             )
