@@ -3,6 +3,8 @@ refused."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from discovery import COMPRESSORS, METHODS
@@ -13,7 +15,20 @@ from problem_pairs import pair
 import errorfeedback as ef
 from errorfeedback.compressors.frames import LOSS_FRAME_BITS, Frames
 from errorfeedback.core import NOTHING, Ask, Round
-from errorfeedback.engines.wire import HEAD, VERSION, WireError, decode, decode_losses, encode, encode_losses
+from errorfeedback.engines.wire import (
+    CHECK_WRONG,
+    HEAD,
+    INDEX_WRONG,
+    PADDING_WRONG,
+    TROUBLES,
+    VERSION,
+    WireError,
+    _check,
+    decode,
+    decode_losses,
+    encode,
+    encode_losses,
+)
 from errorfeedback.runtime.worker import Worker
 from errorfeedback.sparsity.support import full_support
 
@@ -175,6 +190,108 @@ def test_foreign_messages_are_refused_with_the_reason():
     newer[0] += 16
     with pytest.raises(WireError, match=f"its version is not {VERSION}"):
         decoded(newer, top)
+
+
+INDICES = Round(4, 3)
+"""Nothing is asked for: behind the indices come only the zeros that fill the last byte."""
+
+
+def signed(bits):
+    """The frame of one client with 5 features and 2 values, with these bits in the place of indices and padding, and a
+    checksum that fits: a sender that is wrong, not a wire."""
+    support = full_support(1, 5)
+    operator = ef.TopK(2).on(support)
+    frame = encode(operator(np.array([0, 3.0, 0, 2.0, 0]), INDICES), operator.agreed(INDICES), INDICES)
+    frame[HEAD + 1] = bits
+    check = _check(INDICES.seed, INDICES.t, 0, frame, 0, len(frame))
+    frame[1], frame[2] = check & 255, check >> 8
+    return decode(frame, operator.agreed(INDICES), support, INDICES, DOUBLE)
+
+
+def test_of_all_bits_only_those_of_ascending_positions_and_zeros_are_let_through():
+    """Two indices of three bits, and two bits of padding: ten pairs of 25, of which five positions can be chosen."""
+    for bits in range(256):
+        first, second, padding = bits & 7, (bits >> 3) & 7, bits >> 6
+        if first < second < 5 and not padding:
+            assert signed(bits).positions.tolist() == [first, second]
+            continue
+        words = "indices are not ascending positions" if not first < second < 5 else "fill its last byte are not zero"
+        with pytest.raises(WireError, match=words):
+            signed(bits)
+
+
+def mutated(frames, rng):
+    """One of the things that happen to bytes."""
+    where, other = (int(k) for k in rng.integers(0, len(frames), 2))
+    lo, hi = sorted((where, other))
+    flipped = frames.copy()
+    flipped[where] ^= 1 << int(rng.integers(8))
+    return [
+        lambda: flipped,
+        lambda: np.concatenate([frames[:where], rng.integers(0, 256, 1 + hi - lo, dtype=np.uint8), frames[hi:]]),
+        lambda: frames[:where],
+        lambda: np.concatenate([frames[:lo], frames[hi:]]),
+        lambda: np.concatenate([frames[:hi], frames[lo:]]),
+        lambda: np.concatenate([frames, frames[where:]]),
+        lambda: np.roll(frames, where),
+        lambda: rng.integers(0, 256, len(frames), dtype=np.uint8),
+        lambda: np.where(rng.random(len(frames)) < 0.1, np.uint8(255), frames),
+        lambda: np.zeros(other, dtype=np.uint8),
+    ][int(rng.integers(10))]()
+
+
+def ends(frames):
+    """Where the frame of each client ends: where its checksum fits."""
+    found = [0]
+    for client in range(SHARD.support.first, SHARD.support.first + SHARD.n):
+        lo = found[-1]
+        stated = int(frames[lo + 1]) | int(frames[lo + 2]) << 8 if len(frames) else 0
+        tried = range(lo + HEAD + 1, len(frames) + 1)
+        found.append(next((hi for hi in tried if _check(ASKED.seed, ASKED.t, client, frames, lo, hi) == stated), lo))
+    return found
+
+
+def signed_again(frames, ends):
+    """With checksums that fit, where the frames lie where they should: this gets past the hash."""
+    frames = frames.copy()
+    for client, (lo, hi) in enumerate(pairwise(ends), SHARD.support.first):
+        if lo + HEAD < hi <= len(frames):
+            check = _check(ASKED.seed, ASKED.t, client, frames, lo, hi)
+            frames[lo + 1], frames[lo + 2] = check & 255, check >> 8
+    return frames
+
+
+CHECK_MISSED, *BEHIND_THE_HASH = (TROUBLES[k] for k in (CHECK_WRONG, PADDING_WRONG, INDEX_WRONG))
+
+
+@pytest.mark.parametrize("sign", [False, True])
+def test_ten_thousand_mutations_are_refused_in_words_or_pass_every_check(sign):
+    """Half of them as they are, half with new checksums, so that all that stands behind the hash is tried too."""
+    rng, passed, words = np.random.default_rng(20), 0, set()
+    rights = [(compressor, frames, ends(frames)) for compressor in COMPRESSORS if len(frames := frames_of(compressor))]
+    for k in range(5000):
+        compressor, right, places = rights[k % len(rights)]
+        frames = mutated(right, rng)
+        frames = signed_again(frames, places) if sign else frames
+        try:
+            message = decoded(frames, compressor)
+        except WireError as error:
+            words.add(str(error))
+            continue
+        passed += not np.array_equal(frames, right)
+        agreed = compressor.on(SHARD.support).agreed(ASKED)
+        assert np.array_equal(message.frames.counts, agreed.frames.counts)
+        assert len(message.values) == agreed.frames.total
+        assert message.told.shape == (SHARD.n, 1)
+        if message.positions is not None:
+            assert np.all(np.diff(message.positions) > 0)
+            assert np.all((message.positions >= 0) & (message.positions < SHARD.support.size))
+            owners = np.searchsorted(SHARD.support.indptr, message.positions, side="right") - 1
+            assert np.array_equal(np.bincount(owners, minlength=SHARD.n), agreed.frames.counts)
+    assert all(each.startswith("the message of client ") for each in words)
+    reasons = {each.split("refused: ")[1] for each in words}
+    assert reasons >= set(TROUBLES[1:]) - ({CHECK_MISSED} if sign else {*BEHIND_THE_HASH})
+    assert passed > 100 if sign else passed < 5
 
 
 def test_two_clients_cannot_change_places():
