@@ -150,7 +150,7 @@ def test_the_report_names_scores_classes_and_what_was_sent(folder, tmp_path):
     assert facts["held out (0.2)"]["R2"] > 0.99
     assert "RMSE" in text_of(tmp_path / "price/report.html")
     page = (tmp_path / "two/report.html").read_text()
-    assert page.count('"name":"held-out loss"') == page.count('"name":"training loss, with the penalty"') == 1
+    assert page.count('"name":"held out"') == page.count('"name":"training"') == 1
 
 
 def test_what_has_not_converged_is_said(folder, tmp_path):

@@ -86,7 +86,7 @@ class Outcome:
             *([("held-out rows", held[0])] if held else []),
             ("features", self.data.A.shape[1]),
             ("clients", len(model.clients_)),
-            ("loss", model.loss_),
+            ("loss with the penalty", model.loss_),
             ("loss without the penalty", model.loss_ - model.penalty_),
             ("rounds", model.n_iter_),
             ("stopped because", model.stopped_),

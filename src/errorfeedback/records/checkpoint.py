@@ -8,7 +8,7 @@ server, clients and rule, bits and history. The last two of these are kept. Whoe
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.records.files import TEMPORARY, DamagedError, read, write
+from errorfeedback.records.files import TEMPORARY, WRONG, DamagedError, read, write
 from errorfeedback.records.lock import locked
 
 LOG = logging.getLogger("errorfeedback")
@@ -105,22 +105,35 @@ class Folder:
         for old in self.rounds()[KEPT:]:
             old.unlink(missing_ok=True)
 
-    def newest(self, identity: dict[str, str]) -> dict[str, Any] | None:
-        """The newest checkpoint that is whole, None where there is none yet; one of another run is refused."""
+    def newest(self, identity: dict[str, str], check: Callable[[Any], None]) -> dict[str, Any] | None:
+        """The newest checkpoint that is whole and passes the check (which raises), None where there is none yet; one of
+        another run is refused."""
         for path in self.rounds():
             try:
-                snapshot: dict[str, Any] = read(path)
-            except (DamagedError, OSError) as error:
+                snapshot: dict[str, Any] = trusted(path, check)
+                theirs = snapshot["identity"]
+            except (DamagedError, OSError, LookupError, TypeError) as error:
                 LOG.warning("%s; going back to the checkpoint before it", error)
                 continue
-            refuse_others(identity, snapshot["identity"], path)
+            refuse_others(identity, theirs, path)
             return snapshot
         LOG.warning("%s holds no checkpoint that can be read; starting from round 0", self.path)
         return None
 
 
-def refuse_others(here: dict[str, str], there: dict[str, str], path: Path) -> None:
+def trusted(path: Path, check: Callable[[Any], None]) -> Any:
+    """What a file holds, where it passes the check (which raises)."""
+    value = read(path)
+    try:
+        check(value)
+    except WRONG as error:
+        raise DamagedError(f"{path} is not what this version writes: {error}") from error
+    return value
+
+
+def refuse_others(here: dict[str, str], there: Any, path: Path) -> None:
     """Raise where a checkpoint belongs to other data, another method, version or option, and say what differs."""
+    there = there if isinstance(there, dict) else {}
     differs = [
         f"{name} is {there.get(name)} there and {here.get(name)} here" for name in here if here[name] != there.get(name)
     ]

@@ -13,8 +13,13 @@ from errorfeedback.records.history import History
 from errorfeedback.report.page import Badge, Cell, Code, Drawing, Page, Section, Table, Text, number
 
 UNITS = {"hours": 3600.0, "minutes": 60.0}
+TRAINING = (
+    "Training: what was minimised, with the penalty; for more than two classes the mean over the classes of the loss of one "
+    "against the rest."
+)
 HELD_OUT = (
-    "The held-out loss is noisy. The run stops when the training loss has flattened and the lowest held-out loss is as many "
+    "Held out: the loss on rows that were not trained with, without a penalty; for more than two classes the log loss. "
+    "It is noisy. The run stops when the training loss has flattened and the lowest held-out loss is as many "
     "rounds old as it took to get there; the model is the last one whose held-out loss is within its noise of the lowest."
 )
 
@@ -76,7 +81,7 @@ class TrainingReport:
 def training_page(report: TrainingReport, trace: Trace) -> Page:
     """The page."""
     held = bool(np.isfinite(trace.history["validation"]).any())
-    losses = {"training loss, with the penalty": "f", **({"held-out loss": "validation"} if held else {})}
+    losses = {"training": "f", **({"held out": "validation"} if held else {})}
     facts = Table(["", ""], [[name, _text(value)] for name, value in report.facts])
     loss = Drawing(trace.figure("loss", losses, Axis("loss", log=True)))
     steps = Drawing(trace.figure("steps", {"step size": "gamma"}, Axis("step size", log=True)))
@@ -85,7 +90,7 @@ def training_page(report: TrainingReport, trace: Trace) -> Page:
         "Trained across clients by EF21 with TopK and the automatic step.",
         [
             Section("Result", [*map(_Warning, report.warnings), report.scores, facts]),
-            Section("Loss", [loss, *([Text(HELD_OUT)] if held else [])]),
+            Section("Loss", [loss, Text(TRAINING), *([Text(HELD_OUT)] if held else [])]),
             Section("Step size", [steps]),
             Section("What was sent", [report.sent]),
             Section("Model", [report.weights]),

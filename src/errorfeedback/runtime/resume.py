@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.checkpoint import Folder, refuse_others
-from errorfeedback.records.files import read
+from errorfeedback.records.checkpoint import Folder, refuse_others, trusted
+from errorfeedback.records.files import LONG, DamagedError
 from errorfeedback.runtime.agreement import agree, of_run
 from errorfeedback.runtime.keeper import Keeper, identity, keeping
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
+from errorfeedback.runtime.soundness import check_problem, check_run, check_snapshot
 
 
 def resume(
@@ -33,12 +35,29 @@ def resume(
             f"{place.path} holds no run to go on with: there is no {place.run.name} in it. It is written by a run with a "
             "checkpoint: errorfeedback train --checkpoint FOLDER, or solve(..., checkpoint=ef.Checkpoint(FOLDER))"
         )
-    run: dict[str, Any] = read(place.run)
-    problem = read(place.problem) if problem is None else problem
-    who = identity(problem, run["options"])
+    run: dict[str, Any] = trusted(place.run, check_run)
+    given: Problem = trusted(place.problem, check_problem) if problem is None else problem
+    who = identity(given, run["options"])
     refuse_others(who, run["identity"], place.run)
     engine = Local() if engine is None else engine
-    agree(engine.together, lambda: of_run(problem, engine, run["options"]))
+    agree(engine.together, lambda: of_run(given, engine, run["options"]))
     checkpoint = replace(run["checkpoint"], folder=folder)
-    with keeping(place, engine, lambda: Keeper(checkpoint, who, place.newest(who))) as keeper:
-        return carry_out(problem, **run["options"], engine=engine, watch=watch, keeper=keeper)
+
+    def newest() -> dict[str, Any] | None:
+        return place.newest(who, lambda found: check_snapshot(found, given, run["options"]["rounds"]))
+
+    with keeping(place, engine, lambda: Keeper(checkpoint, who, newest())) as keeper, _explained(place):
+        return carry_out(given, **run["options"], engine=engine, watch=watch, keeper=keeper)
+
+
+@contextmanager
+def _explained(place: Folder) -> Iterator[None]:
+    """A state that no run of this version can have been in shows where it is used."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise DamagedError(
+            f"the run in {place.path} cannot go on ({what[:LONG]}): its state is not one that this version wrote; begin it "
+            "again in another folder"
+        ) from error
