@@ -70,11 +70,11 @@ def test_a_step_that_is_a_few_billionths_too_long_is_violated(excess: float, hel
 
 @dataclass(frozen=True)
 class Optimist(Proved):
-    """A rule that claims 20 times (by default) the step that its theorem gives."""
+    """A rule that claims 8 times (by default) the step that its theorem gives."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (ef.EF21,)
     rule: Proved
-    factor: float = 20.0
+    factor: float = 8.0
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         return self.factor * self.rule.gamma(theory, method)
@@ -87,8 +87,8 @@ class Optimist(Proved):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
-def test_a_rule_twenty_times_too_optimistic_is_caught(rule: Proved) -> None:
-    """On a problem where the rules are tight enough: few features per client."""
+def test_a_rule_that_is_too_optimistic_is_caught(rule: Proved) -> None:
+    """Along a run, which is not the theorem's worst case (where 1% is too much: theory/test_descent_by_eigenvalues)."""
     problem = ef.synthetic(n=3, d=4, m=4, c=3, noise=0.1)
     assert ef.solve(problem, METHOD, rule, rounds=300).certificate.holds
     certificate = ef.solve(problem, METHOD, Optimist(rule), rounds=300).certificate
@@ -105,15 +105,18 @@ def test_the_violated_round_is_the_first_one() -> None:
     assert result.certificate.violated_at == h["round"][rises[0]]
 
 
-def test_gradient_descent_is_certified_and_twice_its_step_is_not(problem: Problem) -> None:
+def test_gradient_descent_is_certified_and_one_percent_more_is_not(problem: Problem) -> None:
+    """Along the steepest direction of a quadratic the descent is an equality at 1/L."""
     assert ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=50).certificate.holds
+    steep = ef.least_squares(np.diag([3.0, 1.0]), np.zeros(2), clients=1)
+    assert ef.solve(steep, ef.DGD(), ef.InverseL(), rounds=1, x0=np.array([1.0, 0.0])).certificate.holds
 
     @dataclass(frozen=True)
-    class TwoOverL(ef.InverseL):
+    class Longer(ef.InverseL):
         def gamma(self, theory: Theory, method: Method | None = None) -> float:
-            return 2.1 / theory.L
+            return 1.01 / theory.L
 
-    assert not ef.solve(problem, ef.DGD(), TwoOverL(), rounds=50).certificate.holds
+    assert not ef.solve(steep, ef.DGD(), Longer(), rounds=1, x0=np.array([1.0, 0.0])).certificate.holds
 
 
 def test_exact_on_common_is_certified_from_round_1(problem: Problem) -> None:
