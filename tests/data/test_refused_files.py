@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +59,11 @@ def test_what_is_no_number_in_a_libsvm_file_gets_file_and_line(tmp_path, line, m
 
 
 def test_a_damaged_gz_is_a_sentence(tmp_path):
-    whole = bytearray(gzip.compress(b"1 1:1\n" * 10_000))
-    whole[len(whole) // 2] ^= 255  # zlib.error, or a checksum
-    for name in ("data.gz", "data.csv.gz"):
-        refused(tmp_path / name, "the compressed file is damaged", bytes(whole))
+    whole = gzip.compress(b"1 1:1\n" * 10_000)
+    for place in (10, len(whole) // 2):  # zlib.error, a checksum
+        broken = whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
+        for name in ("data.gz", "data.csv.gz"):
+            refused(tmp_path / name, "the compressed file is damaged", broken)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,8 @@ def test_a_damaged_gz_is_a_sentence(tmp_path):
         (npz(indices=np.array([0.0, 2.0, 1.5, 2.0])), "indices.npy has float64"),
         (npz(indptr=np.array([0, 9, 4])), "or damaged"),
         (npz(indptr=np.array([0, -1, 4])), "or damaged"),
+        (npz(indices=np.array([0, 2, 99, 2]), format=np.array(b"csc"), shape=np.array([3, 2])), "or damaged"),
+        (npz(indices=np.array([0, 2, -5, 2]), format=np.array(b"csc"), shape=np.array([3, 2])), "or damaged"),
         (npz(data=np.array(["a", "b", "c", "d"])), "data.npy has <U1"),
         (npz(data=np.array([1.0, np.nan, 1.0, 1.0])), "nan in row 0, column 2; entries must be finite"),
         (npz(shape=np.array([2**40, 3]), indptr=np.array([0, 4])), "or damaged"),
@@ -82,6 +86,19 @@ def test_a_damaged_gz_is_a_sentence(tmp_path):
 def test_npz_is_checked_before_anybody_follows_an_index(tmp_path, content, message):
     """Out of range was a segmentation fault, -5 was accepted."""
     refused(tmp_path / "m.npz", message, content)
+
+
+def test_an_array_that_claims_more_than_it_has_is_refused_before_memory_is_asked_for(tmp_path):
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(npz())) as whole, zipfile.ZipFile(file, "w") as crafted:
+        for name in whole.namelist():
+            crafted.writestr(
+                name,
+                whole.read(name).replace(b"(4,), }         ", b"(4000000000,), }")
+                if name == "data.npy"
+                else whole.read(name),
+            )
+    refused(tmp_path / "m.npz", "data.npy claims 32,000,000,000 bytes and has 32", file.getvalue())
 
 
 def test_a_whole_npz_is_read_in_every_format(tmp_path):
@@ -139,6 +156,23 @@ def test_a_table_of_another_shape_than_csv_promises(tmp_path):
     assert read(str(tmp_path / "t.csv"), Reading(charset="latin-1")).y.tolist() == ["x", "café"]
     with pytest.raises(ValueError, match="charset = 'klingon'"):
         Reading(charset="klingon")
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["$12", "$13.50", "$9"], r"amounts with a sign \('\$12'\); write the numbers alone"),
+        (["12%", "3.5 %", "9%"], "amounts with a sign"),
+        (['"1,200"', '"1,300"', "900"], "numbers with commas .*write them without, or --decimal ,"),
+        (['"1,25"', '"1,5"', "900"], "numbers with a decimal comma"),
+        (["2020-01-31", "2020-02-31", "2020-03-31"], r"looks like dates \('2020-01-31'\), but has '2020-02-31' in row 2"),
+    ],
+)
+def test_what_was_not_meant_as_text_is_not_taken_as_text(tmp_path, cells, message):
+    rows = "".join(f"{cell},{'xy'[k % 2]}\n" for k, cell in enumerate(cells))
+    refused(
+        tmp_path / "t.csv", f"column 'a' looks like {message}" if "looks" not in message else message, "a,target\n" + rows
+    )
 
 
 def test_a_table_with_semicolons_is_read_and_a_decimal_comma_is_asked_for(tmp_path):

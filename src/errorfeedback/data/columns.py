@@ -22,6 +22,8 @@ from errorfeedback.data.encoding import YEAR, Category, Number, date
 
 NUMBER_LIKE = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 COMMA_LIKE = re.compile(r"\s*[+-]?[\d.]+(,\d+)?\s*")
+THOUSANDS_LIKE = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})*(\.\d+)?\s*")
+MONEY_LIKE = re.compile(r"\s*[+-]?([$€£¥]\s*[\d.,]+|[\d.,]+\s*[%$€£¥])\s*")
 DATE_LIKE = re.compile(r"\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(\D.*)?", re.DOTALL)
 FEW = 20
 """Rows or values that are too few to say that a column names its rows."""
@@ -125,6 +127,8 @@ class Words:
             return None
         for matches, kind, remedy in (
             (NUMBER_LIKE.fullmatch, "numbers", f"--number {self.name} takes what is no number as missing"),
+            (MONEY_LIKE.fullmatch, "amounts with a sign", "write the numbers alone"),
+            (THOUSANDS_LIKE.fullmatch, "numbers with commas", "write them without, or --decimal , for decimal commas"),
             (COMMA_LIKE.fullmatch, "numbers with a decimal comma", "--decimal , reads them"),
             (_is_date, "dates", "they must all be of one form, as 2020-01-31 or 2020-01-31 12:00:00"),
             (
