@@ -2,8 +2,10 @@
 
     python tests/killing.py --kills 200 --engine threads
 
-A child begins (or resumes) a run that writes a checkpoint every few rounds; the parent kills it at a random moment, again
-and again until the run is finished; then the result is compared, bit for bit, with a run that was left alone.
+A child begins (or resumes) a run that writes a checkpoint every few rounds; the parent kills it at a random moment after it
+has written a new one (sometimes before), again and again until the run is finished. After every kill the newest checkpoint
+that was there before must still be there, or a newer one, and what the folder holds is finished on the side and compared,
+bit for bit, with a run that was left alone.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree
+from unittest.mock import patch
 
 import numpy as np
 
 import errorfeedback as ef
+from errorfeedback.records.checkpoint import Folder
+from errorfeedback.records.files import DamagedError, read
 
 ENGINES = {"mpi": ef.MPI, "local": lambda: ef.Local(2), "threads": lambda: ef.Threads(2)}
 LENGTHS = {"rounds": 3000, "every": 50}
@@ -44,8 +50,21 @@ def go_on(engine, folder):
         solve(ENGINES[engine](), folder)
 
 
+def reached(folder):
+    """The round of the newest checkpoint that can be read; -1 where there is none."""
+    for path in Folder(Path(folder)).rounds():
+        try:
+            return read(path)["round"]
+        except (DamagedError, OSError):  # dropped by the run meanwhile, or half lost
+            continue
+    return -1
+
+
 class Forked:
     """A child of this process, in which everything is imported and compiled, so that it is in its rounds at once."""
+
+    early = 0.2
+    """The share of kills that do not wait for a checkpoint."""
 
     def __init__(self, engine, folder):
         self.pid = os.fork()
@@ -58,27 +77,22 @@ class Forked:
             finally:
                 os._exit(code)
 
-    def killed_after(self, seconds):
+    def done(self):
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        assert status == 0, f"the child failed: {status}"
+        return bool(pid)
+
+    def kill(self, rng):
         """False where the child was done before."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                assert status == 0, f"the child failed: {status}"
-                return False
-            time.sleep(0.001)
         os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         return os.WIFSIGNALED(status)
 
 
-def same(a, b):
-    columns = a.history.keys() - {"seconds"}
-    return np.array_equal(a.x, b.x) and all(np.array_equal(a.history[c], b.history[c], equal_nan=True) for c in columns)
-
-
 class Mpiexec:
     """A job of two ranks, of which one is killed."""
+
+    early = 0.0  # it would be killed while it starts
 
     def __init__(self, engine, folder):
         beside = Path(sys.executable).with_name("mpiexec")
@@ -86,37 +100,66 @@ class Mpiexec:
         self.job = subprocess.Popen(
             [*command, "--engine", engine, "--child", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+        with self.job.stdout as said:
+            self.ranks = [int(said.readline().split()[1]) for _ in range(2)]
 
-    def killed_after(self, seconds):
+    def done(self):
+        code = self.job.poll()
+        assert not code, f"the job failed: {code}"
+        return code == 0
+
+    def kill(self, rng):
         """False where the job was done before."""
-        ranks = [int(line.split()[1]) for line in (self.job.stdout.readline() for _ in range(2)) if line.startswith("rank")]
-        try:
-            self.job.wait(20 * seconds)
-        except subprocess.TimeoutExpired:
-            os.kill(ranks[int(1e6 * seconds) % 2], signal.SIGKILL)
-            self.job.wait(30)
-        self.job.stdout.close()
-        return self.job.returncode != 0
+        with suppress(ProcessLookupError):
+            os.kill(self.ranks[rng.integers(2)], signal.SIGKILL)
+        return self.job.wait(60) != 0
 
 
 STARTS = {"local": Forked, "threads": Forked, "mpi": Mpiexec}
 
 
-def kill_many(engine, kills, rng, longest=0.15):
-    """How many kills fell into a run, how many left a half-written file, how many runs ended, and how many differ then."""
-    counts = {"kills": 0, "half written": 0, "finished": 0, "lost": 0}
+def killed(engine, folder, rng, longest):
+    """(whether a kill fell into the run, the checkpoint that was there before it)."""
+    before, child = reached(folder), STARTS[engine](engine, folder)
+    early = rng.random() < child.early
+    while not early and reached(folder) <= before:
+        if child.done():
+            return False, before
+        time.sleep(0.001)
+    time.sleep(rng.uniform(0, longest))
+    seen = reached(folder)
+    return not child.done() and child.kill(rng), seen
+
+
+def same(a, b):
+    columns = a.history.keys() - {"seconds"}
+    return np.array_equal(a.x, b.x) and all(np.array_equal(a.history[c], b.history[c], equal_nan=True) for c in columns)
+
+
+def holds(folder, whole):
+    """Whether what is in the folder leads to the same end; finished on the side, without writing."""
+    with tempfile.TemporaryDirectory(prefix="killing-") as side, patch.object(Folder, "save"):
+        copy = copytree(folder, Path(side) / "run")
+        return not (copy / "run.ef").exists() or same(whole, ef.resume(copy))
+
+
+def kill_many(engine, kills, rng, longest=0.1):
+    """How many kills fell into a run, how many of them after a checkpoint, how many left a half-written file, how many runs
+    ended, and how many of all these would not have come to the same end."""
+    counts = {"kills": 0, "after a checkpoint": 0, "half written": 0, "finished": 0, "lost": 0}
     whole = solve(ef.Local())
     solve(ENGINES["threads"](), None)  # compiles what a child would
     while counts["kills"] < kills:
-        folder = tempfile.mkdtemp(prefix="killing-")
-        while counts["kills"] < kills and STARTS[engine](engine, folder).killed_after(rng.uniform(0, longest)):
-            counts["kills"] += 1
-            counts["half written"] += bool(list(Path(folder).glob("*.tmp")))
-        if not (Path(folder) / "run.ef").exists():
-            solve(ef.Local(), folder)
-        counts["finished"] += 1
-        counts["lost"] += not same(whole, ef.resume(folder))
-        rmtree(folder)
+        with tempfile.TemporaryDirectory(prefix="killing-") as folder:
+            while counts["kills"] < kills:
+                fell, seen = killed(engine, folder, rng, longest)
+                counts["lost"] += reached(folder) < seen or not holds(folder, whole)
+                if not fell:
+                    counts["finished"] += 1
+                    break
+                counts["kills"] += 1
+                counts["after a checkpoint"] += seen > 0
+                counts["half written"] += bool(list(Path(folder).glob("*.tmp")))
     return counts
 
 

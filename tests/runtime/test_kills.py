@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from killing import kill_many
+from killing import holds, kill_many, reached, solve
 from launching import needs_mpi, started
 
 import errorfeedback as ef
@@ -45,6 +46,21 @@ def test_a_process_killed_at_random_moments_loses_nothing(engine, kills):
     counts = kill_many(engine, kills, np.random.default_rng())
     assert counts["kills"] == kills
     assert counts["lost"] == 0
+    assert counts["after a checkpoint"] > 0
+    assert engine != "mpi" or counts["after a checkpoint"] == kills
+
+
+def test_a_checkpoint_that_is_lost_or_changed_is_noticed(tmp_path):
+    """Negative control of what is looked at after every kill."""
+    whole = solve(ef.Local())
+    with patch.dict("killing.LENGTHS", {"rounds": 200, "every": 50}):
+        short = solve(ef.Local(), tmp_path)
+    assert holds(tmp_path, short)
+    assert not holds(tmp_path, whole)
+    assert reached(tmp_path) == 201
+    for path in tmp_path.glob("round-*.ef"):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert reached(tmp_path) == -1
 
 
 @pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
