@@ -7,6 +7,7 @@ libraries that do the work take seconds to import, and `--help` and a mistyped o
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import cleandoc
 from pkgutil import iter_modules
 from typing import Annotated, Any
 
@@ -16,6 +17,13 @@ from typer.core import TyperGroup
 from errorfeedback import __version__
 from errorfeedback.cli import interrupted, verbs
 from errorfeedback.extras import MissingExtraError
+
+
+class Sentence(typer.BadParameter):
+    """What is wrong, with nothing before it, and exit code 2."""
+
+    def format_message(self) -> str:
+        return self.message
 
 
 class Verbs(TyperGroup):
@@ -29,16 +37,19 @@ class Verbs(TyperGroup):
         except BrokenPipeError:  # whoever read the output has had enough
             raise
         except (ValueError, OSError, MissingExtraError) as error:
-            raise typer.BadParameter(str(error)) from error
+            raise Sentence(str(error)) from error
 
 
 def app() -> typer.Typer:
-    """All verbs, found by discovery."""
-    made = typer.Typer(name="errorfeedback", cls=Verbs, no_args_is_help=True, pretty_exceptions_enable=False)
+    """All verbs, found by discovery. Plain text: boxes around the help cost as much time as all the rest of it."""
+    made = typer.Typer(
+        name="errorfeedback", cls=Verbs, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
     made.callback()(_group)
     for info in sorted(iter_modules(verbs.__path__), key=lambda info: info.name):
         if not info.name.startswith("_"):
-            made.command(info.name.replace("_", "-"))(getattr(import_module(f"{verbs.__name__}.{info.name}"), info.name))
+            verb = getattr(import_module(f"{verbs.__name__}.{info.name}"), info.name)
+            made.command(info.name.replace("_", "-"), short_help=cleandoc(verb.__doc__).splitlines()[0])(verb)
     return made
 
 
