@@ -194,3 +194,30 @@ def test_resume_ends_as_train_does(folder, tmp_path, monkeypatch, words):
     assert resumed.provenance["command"] == "errorfeedback train data.csv"
     other = call("train", folder / "data.csv", *options, "--k", 2, "--checkpoint", tmp_path / "state", "--out", tmp_path)
     assert "--k was 1 and is 2; use the same, or another folder" in plain(other)
+
+
+def test_data_that_does_not_fit_the_model_is_a_sentence(folder, tmp_path):
+    trained(folder, tmp_path / "price", "--only", "a,b", "--target", "price", "--regression", "--rounds", 5)
+    trained(folder, tmp_path / "class", "--only", "a,b", "--rounds", 5)
+    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    (tmp_path / "no-b.csv").write_text("a,target\n1,rare\n")
+    (tmp_path / "other.csv").write_text("a,b,target\n1,2,never\n")
+    bad = {
+        "a regression predicts numbers": ["evaluate", tmp_path / "price", folder / "data.csv", "--target", "grade"],
+        "the target has 'common', and a regression": [
+            "train",
+            folder / "data.csv",
+            "--regression",
+            "--out",
+            tmp_path / "no",
+        ],
+        "but the model knows the classes": ["evaluate", tmp_path / "class", tmp_path / "other.csv"],
+        "the model was trained on a table": ["evaluate", tmp_path / "class", tmp_path / "rows.svm"],
+        "'b'": ["predict", tmp_path / "class", tmp_path / "no-b.csv"],
+        "no weight column 'size'": ["evaluate", tmp_path / "class", folder / "data.csv", "--weight-column", "size"],
+        "name it with --target": ["evaluate", tmp_path / "class", folder / "data.csv", "--target", "none"],
+    }
+    for message, words in bad.items():
+        done = call(*words)
+        assert done.exit_code == 2, (message, done.output)
+        assert message in plain(done)

@@ -30,12 +30,13 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
     ) -> tuple[GLM, int]:
+        y = numbers(y)
         sums = np.sum(together.all(np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
         self.constant_ = sums[:1] / sums[1]
         return squares(A, y, clients, weights, together), 1
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
-        return HeldOutValues(A, y.astype(np.float64), weights, models)
+        return HeldOutValues(A, numbers(y), weights, models)
 
     def _assign(self, x: Model, models: int) -> None:
         super()._assign(x, models)
@@ -48,3 +49,13 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
 
     def _numeric_target(self) -> bool:
         return True
+
+
+def numbers(y: NDArray[Any]) -> Floats:
+    """The target of a regression, refused where it is text."""
+    if y.dtype.kind not in "fiub":
+        raise ValueError(
+            f"the target has {y.tolist()[0]!r}, and a regression predicts numbers; leave out --regression (EF21Classifier "
+            "has classes), or name another target (--target)"
+        )
+    return y.astype(np.float64)

@@ -11,6 +11,7 @@ from sklearn import metrics
 from errorfeedback.core import Floats
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.regressor import numbers
 
 
 def measured(model: LinearEF21, scores: Floats, y: ArrayLike, weights: Floats | None = None) -> dict[str, float]:
@@ -18,7 +19,7 @@ def measured(model: LinearEF21, scores: Floats, y: ArrayLike, weights: Floats | 
     `model.decision` of the rows."""
     if isinstance(model, EF21Classifier):
         return _classified(model, scores, np.asarray(y), weights)
-    return _predicted(scores[:, 0], np.asarray(y), weights)
+    return _predicted(scores[:, 0], numbers(np.asarray(y)), weights)
 
 
 def _classified(model: EF21Classifier, scores: Floats, y: NDArray[Any], weights: Floats | None) -> dict[str, float]:
