@@ -87,7 +87,9 @@ def test_valid_takes_a_share_and_the_report_says_so(folder, tmp_path):
     assert f"held out (0.2): accuracy {facts['held out (0.2)']['accuracy']:.4g}" in done.output
     assert f"training: accuracy {facts['training']['accuracy']:.4g}" in done.output
     assert facts["held out (0.2)"]["AUC"] > 0.9
-    curve = json.loads((tmp_path / "history.json").read_text())["validation"]
+    history = json.loads((tmp_path / "history.json").read_text())
+    assert history["round"] == list(range(facts["rounds"] + 1))  # every round, where they are fewer than 1,000
+    curve = history["validation"]
     assert min(curve) <= facts["validation loss"] < facts["validation loss of a constant"]
     assert "0.2 of 3 rows" in plain(call("train", tiny(tmp_path), "--valid", "0.2", "--out", tmp_path / "no"))
     assert "valid = 1.5" in plain(call("train", folder / "data.csv", "--valid", "1.5", "--out", tmp_path / "no"))

@@ -191,3 +191,11 @@ def test_verify_refuses_what_theorem_1_does_not_cover(problem):
     for message, result in cases.items():
         with pytest.raises(ValueError, match=message):
             ef.verify(result)
+
+
+def test_the_first_rounds_are_recorded_densely():
+    problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    result = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=35, every=10, densely=12)
+    assert result.history["round"].tolist() == [*range(12), 20, 30, 35]
+    with pytest.raises(ValueError, match="densely = -1"):
+        ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=35, densely=-1)

@@ -28,6 +28,8 @@ from errorfeedback.runtime.validation import Validation
 from errorfeedback.stepsizes.automatic import Automatic
 
 INTERCEPTS = ("topk", "exact")
+DENSELY = 1000
+"""The first rounds of a run, of which every one is recorded."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Recipe:
     rounds: int = 1000
     seed: int = 0
     every: int = 10
+    """Rounds between those that are recorded, after the first DENSELY, of which all are."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ def train(
             x0=None if x0 is None else objective.start(x0),
             seed=recipe.seed,
             every=recipe.every,
+            densely=DENSELY,
             engine=engine,
             prox=objective.prox,
             stop=[*stop, *checks],

@@ -67,7 +67,7 @@ class Server:
         x: Model,
         rounds: int,
         seed: int,
-        every: int,
+        due: Callable[[int], bool],
         metrics: bool,
         watch: Callable[[dict[str, float]], None] | None,
         keeper: Keeper | None,
@@ -93,7 +93,7 @@ class Server:
             gamma, rule = self.stepsize.next(rule, self.theory, self.method, telemetry)
             verdict = self.stepsize.verdict(rule)
             stopped = self._stopped(t, rounds, x, telemetry, verdict, clock) if self.stop or t == rounds else ""
-            if t % every == 0 or stopped:
+            if due(t) or stopped:
                 seconds = clock.seconds
                 with clock.paused():
                     row = self._record(t, gamma, seconds, session, x, direction if metrics else None)

@@ -79,6 +79,7 @@ def solve(
     x0: Model | None = None,
     seed: int = 0,
     every: int = 1,
+    densely: int = 0,
     metrics: bool = True,
     engine: Engine | None = None,
     f_star: float | None = None,
@@ -87,7 +88,7 @@ def solve(
     stop: Sequence[Stop] = (),
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first and the last.
+    """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first `densely` and the last.
 
     `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on f (0 by default: all
     losses here are non-negative). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
@@ -100,7 +101,7 @@ def solve(
     >>> result.history["round"]
     array([  0, 100, 200])
     """
-    for name, number, least in (("rounds", rounds, 0), ("every", every, 1), ("seed", seed, 0)):
+    for name, number, least in (("rounds", rounds, 0), ("every", every, 1), ("densely", densely, 0), ("seed", seed, 0)):
         if not isinstance(number, (int, np.integer)) or number < least:
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     stepsize.check(method)
@@ -112,6 +113,7 @@ def solve(
         "x0": start,
         "seed": int(seed),
         "every": int(every),
+        "densely": int(densely),
         "metrics": metrics,
         "f_star": problem.lower_bound if f_star is None else f_star,
         "prox": prox,
@@ -142,6 +144,7 @@ def carry_out(
     x0: Model,
     seed: int,
     every: int,
+    densely: int,
     metrics: bool,
     f_star: float,
     prox: ElasticNet | None,
@@ -156,13 +159,17 @@ def carry_out(
     for rule in stop:
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)
+
+    def due(t: int) -> bool:
+        return t < densely or t % every == 0
+
     server = Server(problem, method, stepsize, theory, f_star, prox, stop)
     session = engine.open(problem, method)
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
             start = problem.restrict(x0).copy()
             x, returned, stopped, t, rows = session.carry(
-                lambda: (*server.run(session, start, rounds, seed, every, metrics, watch, keeper), server.rows)
+                lambda: (*server.run(session, start, rounds, seed, due, metrics, watch, keeper), server.rows)
             )
     finally:
         session.close()

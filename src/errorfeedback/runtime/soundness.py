@@ -30,6 +30,7 @@ KINDS: dict[str, Any] = {
     "x0": np.ndarray,
     "seed": int,
     "every": int,
+    "densely": int,
     "metrics": bool,
     "f_star": float,
     "prox": ElasticNet | None,
