@@ -161,3 +161,8 @@ def test_single_features_leave_nothing_to_plan() -> None:
     found = plans(problem, origin(problem, 0.1))
     assert {p.method for p in found} == {"DGD", "MARINA PermK"}
     assert "nothing for TopK" in ef.inspect(problem).verdict.error_feedback
+
+
+def test_a_start_that_is_the_optimum_leaves_nothing_to_plan() -> None:
+    with pytest.raises(ValueError, match="x = 0 minimises f"):
+        ef.inspect(ef.least_squares(np.eye(3), np.zeros(3), clients=3))

@@ -81,6 +81,7 @@ def penalised(
     width = rows.width // models
     free = [width * (c + 1) - 1 for c in range(models)] if intercept else []
     scaling = scaled(rows, together) if scale else None
+    _check_size(rows if scaling is None else scaling, rows)
     share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
     return Objective(
         rows=rows,
@@ -90,6 +91,21 @@ def penalised(
         free=free,
         models=models,
         clients=np.concatenate(together.all(rows.names)),
+    )
+
+
+def _check_size(part: Problem, rows: GLM) -> None:
+    """Refuse numbers whose loss or gradient is infinite, or 0 by rounding, before anything has moved."""
+    values = np.empty(part.n)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        grads = part.gradients(np.zeros(part.d, dtype=part.dtype), values=values)
+    finite = np.isfinite(grads).all() and np.isfinite(values).all()
+    if finite and (values.max() >= np.finfo(np.float64).tiny or not rows.target.any()):
+        return
+    target, features = (float(np.abs(each).max(initial=0.0)) for each in (rows.target, rows.A.data))
+    raise ValueError(
+        f"the loss of the zero model or its gradient is too {'small' if finite else 'large'} for a float64: the target goes "
+        f"up to {target:.3g} and the features to {features:.3g}; multiply them by constants that bring them near 1"
     )
 
 

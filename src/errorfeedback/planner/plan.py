@@ -54,8 +54,13 @@ def origin(problem: Problem, relative: float) -> Origin:
     grads = problem.gradients(x)
     gradient = problem.support.scatter(grads) / problem.n
     gap, norms2 = problem.value(x) - problem.lower_bound, problem.support.norms2(grads)
-    up, down = problem.setup_bits
-    return Origin(gap, grads, norms2, relative * float(gradient @ gradient), relative, up / problem.n, down / problem.n)
+    epsilon, (up, down) = relative * float(gradient @ gradient), problem.setup_bits
+    if not epsilon > 0:
+        raise ValueError(
+            f"||grad f(0)||^2 = {float(gradient @ gradient):g}: x = 0 minimises f, or the gradient is too small to be "
+            "squared; there is nothing to plan"
+        )
+    return Origin(gap, grads, norms2, epsilon, relative, up / problem.n, down / problem.n)
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,12 @@ def rows_L_i_of(problem: Problem, rare: Mask) -> PerClient:
 
 def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClient) -> Eigenvalue:
     """The bound on sum_i v_i ||P D_i||^2 for a unit step, rows' part; never above max_j sum_{i in I_j} v_i L_i(P) L_i."""
-    u = np.divide(s.support.sizes, L_rare, out=np.zeros(s.support.n), where=L_rare > 0)
+    with np.errstate(over="ignore"):  # rare features may be so small beside the others that |J_i|/L_i(P) is no number
+        u = np.divide(s.support.sizes, L_rare, out=np.zeros(s.support.n), where=L_rare > 0)
     ratios = v[u > 0] / u[u > 0]
-    if len(ratios) and ratios.max() <= ALIKE * ratios.min():  # sum_i v_i K_i <= max_i (v_i/u_i) sum_i u_i K_i
+    if (
+        len(ratios) and np.isfinite(u).all() and ratios.max() <= ALIKE * ratios.min()
+    ):  # sum_i v_i K_i <= max_i (v_i/u_i) sum_i u_i K_i
         key = rare.tobytes()
         if key not in s.found:
             s.found[key] = _weighted_eigenvalue(s, u, rare, L_rare)
