@@ -1,15 +1,15 @@
-"""Data files with something wrong in them, and readers so literal that they can be believed.
+"""Data files with something wrong in them.
 
 `python tests/mutants.py --count 2000` reads that many damaged files with the package. Each must give rows, or a ValueError
-or OSError with a sentence; and rows that are accepted must be those that the literal reader of this file finds. With
-`--commands` each goes through train and predict on the command line, which must end with a model or with a sentence.
+or OSError with a sentence; and rows that are accepted must be those that a literal reader finds. `--through later` reads
+them in the encoding of a whole file; `--through commands` gives them to train, predict and evaluate on the command line,
+which must end with results or with a sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 import bz2
-import csv
 import gzip
 import io
 import resource
@@ -18,20 +18,19 @@ import sys
 import tempfile
 import time
 import traceback
-import zipfile
 from collections import Counter
-from datetime import date, datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from literal import LITERAL
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from scipy import sparse
 from typer.testing import CliRunner
 
 from errorfeedback.cli.app import app
-from errorfeedback.data.encoding import Category
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Missing, Reading
 
@@ -52,9 +51,6 @@ TOKENS += [
     b"\xef\xbb\xbf",
     b"e5",
 ]
-NULLS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL"}
-NULLS |= {"NaN", "n/a", "nan", "null"}
-"""What pyarrow documents as missing."""
 
 
 # What is damaged.
@@ -78,6 +74,10 @@ def csv_text(rng):
         joined = f"20{rng.integers(10, 30)}-0{rng.integers(1, 9)}-11"
         lines.append(f"{size},{colour},{joined},{rng.integers(0, 2)},{rng.choice(['y', 'n'])}")
     return "\n".join(lines).encode() + b"\n"
+
+
+def tsv_text(rng):
+    return csv_text(rng).replace(b'"light, blue"', b"light").replace(b",", b"\t")
 
 
 def npz_arrays(rng):
@@ -142,124 +142,30 @@ def arrays_mutated(content, rng):
     return file.getvalue()
 
 
-def packed(pack, made):
-    """Damage before or after compression."""
-
-    def mutant(rng):
-        content = made(rng)
-        return pack(bytes_mutated(content, rng)) if rng.random() < 0.5 else bytes_mutated(pack(content), rng)
-
-    return mutant
+MAKE = {".svm": libsvm_text, ".npz": npz_arrays, ".csv": csv_text, ".tsv": tsv_text, ".parquet": parquet_table}
+PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
+KINDS = (".svm", ".svm.gz", ".npz", ".csv", ".csv.gz", ".tsv.bz2", ".parquet")
 
 
-def in_two_ways(made, first, second):
-    return lambda rng: (first if rng.random() < 0.5 else second)(made(rng), rng)
+def parts(kind):
+    """What is in a file and how it is packed: ".svm.gz" -> (".svm", ".gz")."""
+    inner = kind[: kind.index(".", 1)] if kind.count(".") == 2 else kind
+    return inner, kind[len(inner) :]
 
 
-KINDS = {
-    ".svm": lambda rng: bytes_mutated(libsvm_text(rng), rng),
-    ".svm.gz": packed(gzip.compress, libsvm_text),
-    ".npz": in_two_ways(npz_arrays, bytes_mutated, arrays_mutated),
-    ".csv": lambda rng: bytes_mutated(csv_text(rng), rng),
-    ".csv.gz": packed(gzip.compress, csv_text),
-    ".tsv.bz2": packed(bz2.compress, lambda rng: csv_text(rng).replace(b'"light, blue"', b"light").replace(b",", b"\t")),
-    ".parquet": lambda rng: bytes_mutated(parquet_table(rng), rng),
-}
+def whole(kind, rng):
+    inner, outer = parts(kind)
+    return PACK[outer](MAKE[inner](rng))
 
 
-# What is in it, read as literally as can be.
-
-
-def literal_libsvm(content, data):
-    rows, labels, base = [], [], data.encoding.base
-    for line in content.split(b"\n"):
-        words = line.split(b"#")[0].decode("ascii").split()
-        if words:
-            labels.append(literal_number(words[0]))
-            entries = [word.split(":") for word in words[1:] if not word.startswith("qid:")]
-            rows.append({int(index) - base: literal_number(value) for index, value in entries})
-    dense = np.zeros((len(rows), data.encoding.width))
-    for i, row in enumerate(rows):
-        for j, value in row.items():
-            assert j >= 0
-            dense[i, j] = value
-    return dense, labels
-
-
-def literal_number(word):
-    assert set(word) <= set("0123456789+-.eE"), word
-    assert np.isfinite(float(word))
-    return float(word)
-
-
-def literal_npz(content, data):
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        parts = {n.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(n))) for n in archive.namelist()}
-    rows, columns = parts["shape"].tolist()
-    dense = np.zeros((rows, columns))
-    form = parts["format"].item().decode()
-    if form == "coo":
-        for i, j, value in zip(parts["row"].ravel(), parts["col"].ravel(), parts["data"].ravel(), strict=True):
-            dense[int(i), int(j)] += value
-    else:
-        for major in range(len(parts["indptr"]) - 1):
-            for k in range(int(parts["indptr"][major]), int(parts["indptr"][major + 1])):
-                minor = int(parts["indices"][k])
-                assert minor >= 0
-                dense[(major, minor) if form == "csr" else (minor, major)] += parts["data"][k]
-    return np.delete(dense, data.encoding.target, axis=1), dense[:, data.encoding.target].tolist()
-
-
-def literal_csv(content, data, separator=","):
-    text = content.decode("utf-8").removeprefix("\ufeff")
-    separator = separator if separator in text.splitlines()[0] or ";" not in text.splitlines()[0] else ";"
-    head, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
-    cells = [[None if cell in NULLS else cell for cell in row] for row in rows]
-    return literal_table([dict(zip(head, row, strict=True)) for row in cells], data)
-
-
-def literal_parquet(content, data):
-    return literal_table(parquet.read_table(io.BytesIO(content)).to_pylist(), data)
-
-
-def literal_table(rows, data):
-    known = [row for row in rows if row["target"] is not None]
-    return np.array([literal_features(row, data.encoding) for row in known]), [row["target"] for row in known]
-
-
-def literal_features(row, encoding):
-    found = []
-    for column in encoding.columns:
-        cell, missing = row[column.name], row[column.name] is None
-        if isinstance(column, Category):
-            found += [float(not missing and cell == value) for value in column.values]
-        elif missing:
-            found.append(column.fill if column.origin is None else (column.fill - column.origin) / 365.25)
-        else:
-            found.append(literal_cell(cell, column.origin))
-        found += [float(missing)] if column.marked else []
-    return found
-
-
-def literal_cell(cell, origin):
-    if origin is not None:
-        moment = cell if isinstance(cell, date) else datetime.fromisoformat(cell.strip())
-        moment = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)
-        return ((moment - datetime(1970, 1, 1)).total_seconds() / 86400 - origin) / 365.25
-    words = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-    text = str(cell).strip()
-    return words[text] if text in words else float(int(text, 16)) if text[:2].lower() == "0x" else float(text)
-
-
-LITERAL = {
-    ".svm": literal_libsvm,
-    ".svm.gz": lambda content, data: literal_libsvm(gzip.decompress(content), data),
-    ".npz": literal_npz,
-    ".csv": literal_csv,
-    ".csv.gz": lambda content, data: literal_csv(gzip.decompress(content), data),
-    ".tsv.bz2": lambda content, data: literal_csv(bz2.decompress(content), data, "\t"),
-    ".parquet": literal_parquet,
-}
+def mutant(kind, rng):
+    """Damaged before or after it was packed."""
+    inner, outer = parts(kind)
+    content = MAKE[inner](rng)
+    if rng.random() < 0.5:
+        return bytes_mutated(PACK[outer](content), rng)
+    return PACK[outer]((arrays_mutated if inner == ".npz" else bytes_mutated)(content, rng))
 
 
 # The count.
@@ -273,14 +179,15 @@ def _ring(number, frame):
     raise HangError
 
 
-def outcome(kind, content, folder):
-    """What became of one file: accepted, refused, or what is wrong."""
+def outcome(kind, content, folder, later=False):
+    """What became of one file: accepted, refused, or what is wrong. later: a whole file has said what the columns mean."""
     path = Path(folder) / f"data{kind}"
+    encoding = encoding_of(kind) if later else None
     path.write_bytes(content)
     signal.signal(signal.SIGALRM, _ring)
     signal.alarm(SECONDS)
     try:
-        data = read(str(path), READING)
+        data = read(str(path), READING, encoding=encoding)
     except (ValueError, OSError) as error:
         said = str(error)
         return "refused" if "data" in said and " " in said else f"no sentence: {said}"
@@ -293,22 +200,35 @@ def outcome(kind, content, folder):
     return judged(kind, content, data)
 
 
+@cache
+def encoding_of(kind):
+    """What a whole file of that kind says about the columns."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"data{kind}"
+        path.write_bytes(whole(kind, np.random.default_rng(0)))
+        return read(str(path), READING).encoding
+
+
 def judged(kind, content, data):
+    inner, outer = parts(kind)
     try:
-        dense, labels = LITERAL[kind](content, data)
+        dense, labels = LITERAL[inner](UNPACK[outer](content), data)
         same = np.allclose(data.A.toarray(), dense, rtol=1e-12, atol=1e-9)
-        same &= [str(value) for value in data.y.tolist()] == [str(value) for value in labels]
+        same &= [str(value) for value in ([] if data.y is None else data.y.tolist())] == [str(value) for value in labels]
     except Exception:
         return f"wrong: the literal reader says {traceback.format_exc(limit=1)}"
     return "accepted" if same else f"wrong: {data.A.toarray()} {data.y}, literally {dense} {labels}"
 
 
+def later_outcome(kind, content, folder):
+    return outcome(kind, content, folder, later=True)
+
+
 def mutants(count, seed):
     """(number, kind, content), the kinds in turn."""
-    kinds = list(KINDS)
     for number in range(count):
-        kind = kinds[number % len(kinds)]
-        yield number, kind, KINDS[kind](np.random.default_rng([seed, number]))
+        kind = KINDS[number % len(KINDS)]
+        yield number, kind, mutant(kind, np.random.default_rng([seed, number]))
 
 
 def many(count, seed, judge):
@@ -324,29 +244,42 @@ def many(count, seed, judge):
 
 
 def command_outcome(kind, content, folder):
-    """What becomes of one file on the command line: a model, or a sentence."""
-    path, out = Path(folder) / f"data{kind}", Path(folder) / "run"
+    """What becomes of one file on the command line, in training and with a model of a whole file: results, or a sentence."""
+    path, out, known = Path(folder) / f"data{kind}", Path(folder) / "run", Path(folder) / f"known{kind}"
+    if not known.exists():
+        path.write_bytes(whole(kind, np.random.default_rng(0)))
+        command("train", path, "--out", known)
     path.write_bytes(content)
-    words = ["train", str(path), "--out", str(out), "--rounds", "3", "--quiet", "--clients", "1", "--missing", "impute"]
-    done = CliRunner().invoke(app(), words)
+    said = [command("train", path, "--out", out), command("evaluate", known, path)]
+    if said[0] == "accepted":
+        said.append(command("predict", out, path))
+    wrong = [each for each in said if each not in ("accepted", "refused")]
+    return wrong[0] if wrong else "accepted" if "accepted" in said else "refused"
+
+
+def command(verb, *words):
+    options = ["--rounds", "3", "--quiet", "--clients", "1"] if verb == "train" else []
+    done = CliRunner().invoke(app(), [verb, *map(str, words), "--missing", "impute", *options])
     if done.exit_code == 0:
-        done = CliRunner().invoke(app(), ["predict", str(out), str(path)])
-        return "accepted" if done.exit_code == 0 else f"wrong: trained on it, but {done.output}"
+        return "accepted"
     if done.exit_code == 2 and isinstance(done.exception, SystemExit) and "Error" in done.output:
         return "refused"
     return f"traceback: {''.join(traceback.format_exception(done.exception))}"
+
+
+JUDGES = {"reader": outcome, "later": later_outcome, "commands": command_outcome}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--commands", action="store_true", help="train and predict on each of them")
+    parser.add_argument("--through", choices=JUDGES, default="reader")
     parser.add_argument("--show", type=int, default=5)
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # who asks for more believed a damaged number
     begin = time.time()
-    counts, bad = many(given.count, given.seed, command_outcome if given.commands else outcome)
+    counts, bad = many(given.count, given.seed, JUDGES[given.through])
     for (kind, what), times in sorted(counts.items()):
         print(f"{kind:10} {what:12} {times}")
     for number, kind, content, said in bad[: given.show]:

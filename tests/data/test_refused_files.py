@@ -180,6 +180,7 @@ def test_a_table_with_semicolons_is_read_and_a_decimal_comma_is_asked_for(tmp_pa
     assert read(str(tmp_path / "t.csv")).A.toarray().tolist() == [[1.5, 0, 1], [2, 1, 0]]
     refused(tmp_path / "t.csv", "decimal comma .*--decimal ,", "a;target\n1,5;x\n2;y\n")
     assert read(str(tmp_path / "t.csv"), Reading(decimal=",")).A.toarray().tolist() == [[1.5], [2]]
+    refused(tmp_path / "t.csv", "',' separates the columns, so it cannot be the decimal", CSV, Reading(decimal=","))
     (tmp_path / "t.csv").write_text("a|target\n1|x\n2|y\n")
     assert read(str(tmp_path / "t.csv"), Reading(separator="|")).A.toarray().tolist() == [[1], [2]]
 

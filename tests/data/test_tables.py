@@ -225,6 +225,15 @@ def test_weights_come_from_a_column(tmp_path):
         read(source, Reading(weight_column="weight"))
 
 
+def test_a_later_file_needs_no_column_of_clients(tmp_path):
+    reading = Reading(client_column="shop", drop=("id",))
+    found = read(written(tmp_path / "t.csv", "a,id,shop,target\n1,7,x,y\n2,8,z,n\n"), reading)
+    assert found.clients.tolist() == ["x", "z"]
+    assert read(written(tmp_path / "new.csv", "a\n5\n"), reading.later, encoding=found.encoding).A.toarray().tolist() == [
+        [5]
+    ]
+
+
 def test_clients_of_a_file_of_groups_stay_with_their_rows(tmp_path):
     source = written(tmp_path / "t.csv", "a,target\n" + "1,y\n,n\n3,y\n4,n\n" * 5)
     (tmp_path / "groups").write_text("a\nb\na\nc\n" * 5)

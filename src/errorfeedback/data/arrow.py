@@ -5,7 +5,6 @@ Whole numbers that a float cannot tell apart (above 2^53) are text.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -32,10 +31,9 @@ def arrow(module: str = "pyarrow") -> Any:
 def separated(path: Path, reading: Reading, text: Collection[str], default: str | None) -> dict[str, Column]:
     """The columns of a CSV file. text: columns that are text whatever they look like."""
     arrow_csv, invalid = arrow("pyarrow.csv"), arrow().ArrowException
-    head = _head(path, reading)
-    mark = reading.separator or default or _separator(head)
-    names: list[str] = next(csv.reader([head], delimiter=mark), [])
-    _refuse_twice(path, names)
+    mark = reading.separator or default or _separator(_head(path, reading))
+    if mark == reading.decimal:
+        raise ValueError(f"{path}: {mark!r} separates the columns, so it cannot be the decimal point too")
     formats = [arrow_csv.ISO8601] if reading.date_format is None else [reading.date_format, arrow_csv.ISO8601]
     try:
         with seekable(path, reading.limit) as file:
