@@ -209,6 +209,10 @@ def test_a_run_with_held_out_rows_goes_on_from_a_checkpoint(binary, tmp_path):
     assert again.stopped_ == whole.stopped_
     assert np.array_equal(again.coef_, whole.coef_)
     assert np.array_equal(again.history_["validation"], whole.history_["validation"])
+    with pytest.raises(ValueError, match="another run: rounds is 2000 there and 900 here"):
+        EF21Classifier(max_iter=900).fit(X[:500], y[:500], valid=valid, checkpoint=Checkpoint(tmp_path))
+    with pytest.raises(ValueError, match="another run: stop is"):
+        EF21Classifier().fit(X[:500], y[:500], valid=(X[500:], 1 - y[500:]), checkpoint=Checkpoint(tmp_path))
 
 
 def test_a_budget_stops_training(binary):

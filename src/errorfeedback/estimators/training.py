@@ -117,13 +117,15 @@ def train(
     already is gone on with."""
     engine = Local() if engine is None else engine
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
-    checks = [] if held is None else [Validation(held)]
+    stops = (*stop, *(() if held is None else (Validation(held),)))
+    method = EF21(compressor_of(objective, recipe))
     if checkpoint is not None and engine.together.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
-        run = resume(checkpoint.folder, problem=objective.problem, engine=engine, watch=watch)
+        expected = {"method": method, "rounds": recipe.rounds, "seed": recipe.seed, "prox": objective.prox, "stop": stops}
+        run = resume(checkpoint.folder, problem=objective.problem, engine=engine, watch=watch, expected=expected)
     else:
         run = solve(
             objective.problem,
-            EF21(compressor_of(objective, recipe)),
+            method,
             Automatic(),
             rounds=recipe.rounds,
             x0=None if x0 is None else objective.start(x0),
@@ -132,7 +134,7 @@ def train(
             densely=DENSELY,
             engine=engine,
             prox=objective.prox,
-            stop=[*stop, *checks],
+            stop=stops,
             watch=watch,
             checkpoint=checkpoint,
         )

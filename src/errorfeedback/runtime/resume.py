@@ -24,10 +24,12 @@ def resume(
     problem: Problem | None = None,
     engine: Engine | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,
+    expected: dict[str, Any] | None = None,
 ) -> Result:
     """Finish the run that `solve(..., checkpoint=ef.Checkpoint(folder))` began, on any engine.
 
-    `problem` saves reading the data from the folder; other data are refused. A run that was finished is returned as it is.
+    `problem` saves reading the data from the folder; other data are refused, and so is a run whose options of `solve` are
+    not the `expected` ones. A run that was finished is returned as it is.
     """
     place = Folder(Path(folder))
     if not place.run.exists():
@@ -37,7 +39,7 @@ def resume(
         )
     run: dict[str, Any] = trusted(place.run, check_run)
     given: Problem = trusted(place.problem, check_problem) if problem is None else problem
-    who = identity(given, run["options"])
+    who = identity(given, run["options"] | (expected or {}))
     refuse_others(who, run["identity"], place.run)
     engine = Local() if engine is None else engine
     agree(engine.together, lambda: of_run(given, engine, run["options"]))
