@@ -136,3 +136,9 @@ def test_a_client_has_the_same_start_in_every_shard() -> None:
     for i in (2, 3):
         whole = clients._key(problem.curvature(), problem.support, i)
         assert clients._key(shard.curvature(), shard.support, i - 2) == whole
+
+
+def test_the_hash_tells_where_one_array_ends() -> None:
+    a, b = np.array([1, 2, 3]), np.array([1.0])
+    assert spectrum.key_of(a[:2], a[2:], b) != spectrum.key_of(a[:1], a[1:], b)
+    assert spectrum.key_of(a.astype(np.int32), b) == spectrum.key_of(a, b), "the same numbers, however wide"
