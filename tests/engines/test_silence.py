@@ -61,12 +61,17 @@ def test_a_signal_to_the_job_or_to_any_rank_writes_a_checkpoint(to, signalled, c
     assert list(tmp_path.glob("round-*.ef"))
 
 
-def test_a_signal_to_a_rank_of_a_job_without_checkpoints_ends_it():
+@pytest.mark.parametrize(
+    ("to", "signalled", "code"), [("the job", signal.SIGINT, 130), (0, signal.SIGTERM, 143), (1, signal.SIGINT, 130)]
+)
+def test_a_signal_ends_a_job_without_checkpoints_too(to, signalled, code):
     job = Job(2, "endless", "none", 60)
-    os.kill(job.ranks[1], signal.SIGTERM)
-    code, errors = job.end()
-    assert code == 143, errors
-    assert "rank 1 (clients 3 to 6) was told to stop by SIGTERM" in errors
+    os.kill(job.process.pid if to == "the job" else job.ranks[to], signalled)
+    ended, errors = job.end()
+    assert ended == code, errors
+    assert f"stopped by {signalled.name}; there is no checkpoint to go on from" in errors
+    assert (f"rank 1 (clients 3 to 6) was told to stop by {signalled.name}" in errors) or to != 1
+    assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize("timeout", [0, 4.9, -1, float("nan")])

@@ -26,7 +26,7 @@ def handling(handler: Handler) -> Iterator[dict[int, Any]]:
     if threading.current_thread() is not threading.main_thread():
         yield {}
         return
-    before: dict[int, Any] = {number: signal.signal(number, handler) for number in SIGNALS}
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in _heard()}
     try:
         yield before
     finally:
@@ -48,44 +48,57 @@ def passed_on(heart: Heart | None) -> Iterator[None]:
 
 
 class Signals:
-    """Rank 0's side, while a run lasts."""
+    """Rank 0's side, while a run lasts: a signal does what it did before, or ends the run after the round it is in."""
 
     def __init__(self, heart: Heart | None) -> None:
         self.heart = heart
         self.before: dict[int, Any] = {}
-        self.had = self.told = False
-        """Whether a signal came here, and whether one came to another rank."""
+        self.ends = 0
+        """The signal that ends the run."""
+        self.heeded = self.told = False
+        """Whether one was heeded, and whether that was one to another rank."""
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         with handling(self._direct) as self.before:
             yield
+            self.check()
 
     def check(self) -> None:
-        """Do what a signal to another rank asks for."""
-        if self.heart is None or self.told or self.had or (signalled := self.heart.signalled) is None:
-            return
-        who, number = signalled
-        self.told = True
-        LOG.warning("%s was told to stop by %s", who, signal.Signals(number).name)
-        handler = self.before.get(number)
-        if not callable(handler):
-            raise Interrupted(128 + number)
-        handler(number, None)
-        for each in SIGNALS:
-            signal.signal(each, self._direct)
+        """Between two rounds."""
+        if not self.heeded and self.heart is not None and (signalled := self.heart.signalled) is not None:
+            who, number = signalled
+            LOG.warning("%s was told to stop by %s", who, signal.Signals(number).name)
+            self.heeded = self.told = True
+            self._heed(number, None)
+            for each in self.before:
+                signal.signal(each, self._direct)
+        if self.ends:
+            LOG.warning("stopped by %s; there is no checkpoint to go on from", signal.Signals(self.ends).name)
+            raise Interrupted(128 + self.ends)
 
     def _direct(self, number: int, frame: FrameType | None) -> None:
-        again, self.had = self.told and not self.had, True
-        if again:  # it has been heeded
-            _at_once()
+        _at_once()
+        if self.told:  # the same signal, which came to all ranks
+            self.told = False
             return
-        for each, former in self.before.items():
-            signal.signal(each, former)
-        signal.raise_signal(number)
+        self.heeded = True
+        self._heed(number, frame)
+
+    def _heed(self, number: int, frame: FrameType | None) -> None:
+        former = self.before.get(number, signal.SIG_DFL)
+        if former in (signal.SIG_DFL, signal.default_int_handler):
+            self.ends = number
+        elif callable(former):
+            former(number, frame)
 
 
 def _at_once() -> None:
     """The next signal ends this process."""
-    for each in SIGNALS:
+    for each in _heard():
         signal.signal(each, signal.SIG_DFL)
+
+
+def _heard() -> list[signal.Signals]:
+    """The signals that this process was not told to ignore, as one in the background of a shell is."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
