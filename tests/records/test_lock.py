@@ -89,7 +89,7 @@ def test_train_is_refused_before_it_reads_anything(tmp_path):
     command = ["train", str(tmp_path / "no such file"), "--out", str(tmp_path / "out"), "--checkpoint"]
     (tmp_path / "file").write_text("")
     with holder(tmp_path / "run"):
-        for folder, words in (("run", "is in use by process"), ("file", "no checkpoint can be written to")):
+        for folder, words in (("run", "is in use by process"), ("file", "is a file, not a folder")):
             done = CliRunner().invoke(app(), [*command, str(tmp_path / folder)])
             assert done.exit_code == 2
             assert words in " ".join(done.output.replace("│", " ").split())
