@@ -64,11 +64,20 @@ def test_a_later_file_is_filled_with_the_medians_of_training(tmp_path):
     assert read(later, IMPUTE, encoding=strict.encoding).A.toarray().tolist() == [[20, 0, 1], [5, 0, 0]]
 
 
+def test_a_column_has_one_part_to_play(tmp_path):
+    source = written(tmp_path / "t.csv", "a,target\n1,y\n2,n\n")
+    for reading in (Reading(client_column="target"), Reading(client_column="a", weight_column="a")):
+        with pytest.raises(ValueError, match="t.csv: (no column is left|a column cannot be two of)"):
+            read(source, reading)
+    with pytest.raises(ValueError, match="'target' is the target, which is no feature"):
+        read(source, Reading(drop=("target",)))
+
+
 def test_a_row_without_a_target_cannot_be_filled_in(tmp_path):
     source = written(tmp_path / "t.csv", "a,target\n1,y\n2,\n3,n\n")
     found = read(source, IMPUTE)
     assert found.y.tolist() == ["y", "n"]
-    assert "1 of 3 rows are left out" in found.notes[0]
+    assert found.notes == ("t.csv: 1 of 3 rows are left out: values are missing in 'target' (1)",)
     unlabelled = Reading(missing=Missing.IMPUTE, labelled=False)
     assert read(source, unlabelled, encoding=found.encoding).A.toarray().tolist() == [
         [1],

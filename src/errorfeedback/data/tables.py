@@ -89,43 +89,40 @@ class Table(Raw):
 
     def _roles(self, reading: Reading) -> tuple[Column | None, Column | None, Column | None]:
         """Target, client, weight."""
-        for what, name in (("client", reading.client_column), ("weight", reading.weight_column)):
-            if name is not None and name not in self.columns:
+        target = reading.target or TARGET
+        given = {"target": target, "client": reading.client_column, "weight": reading.weight_column}
+        names = [name for name in given.values() if name is not None]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.path}: a column cannot be two of {given}; name another")
+        for what, name in given.items():
+            if name is not None and name not in self.columns and what != "target":
                 raise ValueError(f"{self.path}: no {what} column {name!r}; the columns are {', '.join(self.columns)}")
-        target = self.columns.get(reading.target or TARGET) if reading.labelled else None
         client, weight = (self.columns[n] if n else None for n in (reading.client_column, reading.weight_column))
-        return target, client, weight
+        return self.columns.get(target) if reading.labelled else None, client, weight
 
     def _kept(
         self, encoding: Columns, roles: Sequence[Column | None], reading: Reading
     ) -> tuple[NDArray[np.bool_], list[str]]:
-        """Which rows are taken, where values are missing."""
+        """Which rows are taken, where values are missing, and what is to be said about it."""
         policy = encoding.missing if reading.missing is None else reading.missing
         absent = [spec.name for spec in encoding.columns if spec.name not in self.columns]
         if absent:
             raise ValueError(f"{self.path}: no column {', '.join(map(repr, absent))}, which the model was trained with")
-        needed = {role.name: role.missing for role in roles if role is not None}
-        gaps = {spec.name: self.columns[spec.name].missing for spec in encoding.columns}
-        gaps = {name: mask for name, mask in {**gaps, **needed}.items() if mask.any()}
-        if not gaps:
-            return np.ones(self._length, dtype=bool), []
-        counted = ", ".join(f"{name!r} ({mask.sum():,})" for name, mask in gaps.items())
-        if policy is Missing.REFUSE:
+        gaps = _gaps([self.columns[spec.name] for spec in encoding.columns])
+        needed = _gaps([role for role in roles if role is not None])
+        if policy is Missing.REFUSE and (gaps or needed):
             raise ValueError(
-                f"{self.path}: values are missing (in how many of {self._length:,} rows) in {counted}; "
+                f"{self.path}: values are missing (in how many of {self._length:,} rows) in {_counted(gaps | needed)}; "
                 "--missing impute fills numbers with the median and makes missing text a value of its own, "
                 "--missing drop leaves the rows out"
             )
-        fatal = [mask for name, mask in gaps.items() if policy is Missing.DROP or name in needed]
-        kept = ~np.logical_or.reduce(fatal) if fatal else np.ones(self._length, dtype=bool)
+        fatal, filled = (gaps | needed, {}) if policy is Missing.DROP else (needed, gaps)
+        kept = ~np.logical_or.reduce([np.zeros(self._length, dtype=bool), *fatal.values()])
+        out = f"{(~kept).sum():,} of {self._length:,} rows are left out: values are missing in {_counted(fatal)}"
         if not kept.any():
-            raise ValueError(f"{self.path}: no row is left without the rows where a value is missing: {counted}")
-        left_out = [f"{self.name}: {(~kept).sum():,} of {self._length:,} rows are left out: values are missing in {counted}"]
-        filled = [f"{self.name}: missing values are filled in: {counted}"]
-        return kept, [
-            *([] if kept.all() else left_out),
-            *(filled if policy is Missing.IMPUTE and len(gaps) > len(fatal) else []),
-        ]
+            raise ValueError(f"{self.path}: {out}; none is left")
+        notes = [*([out] if fatal else []), *([f"missing values are filled in: {_counted(filled)}"] if filled else [])]
+        return kept, [f"{self.name}: {note}" for note in notes]
 
     @property
     def _length(self) -> int:
@@ -175,6 +172,15 @@ class Table(Raw):
         return weight.values.astype(np.float64)
 
 
+def _gaps(columns: Sequence[Column]) -> dict[str, NDArray[np.bool_]]:
+    """In which rows of which columns values are missing."""
+    return {column.name: column.missing for column in columns if column.missing.any()}
+
+
+def _counted(gaps: dict[str, NDArray[np.bool_]]) -> str:
+    return ", ".join(f"{name!r} ({mask.sum():,})" for name, mask in gaps.items())
+
+
 def _features(names: Sequence[str], index: set[str], reading: Reading, notes: list[str]) -> list[str]:
     """The columns to learn from."""
     only, drop = named(reading.only, names, "--only"), named(reading.drop, names, "--drop")
@@ -182,6 +188,8 @@ def _features(names: Sequence[str], index: set[str], reading: Reading, notes: li
     if target not in names:
         first = "; the first line of a table must name its columns" if all(map(_is_number, names[:-1])) else ""
         raise ValueError(f"no target column {target!r}; the columns are {', '.join(map(repr, names))} (--target){first}")
+    if target in {*drop, *only}:
+        raise ValueError(f"{target!r} is the target, which is no feature; leave it out of --drop and --only")
     others = {target, reading.client_column, reading.weight_column, *drop}
     if only:
         return [name for name in only if name not in others]
