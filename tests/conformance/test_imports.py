@@ -6,7 +6,6 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 
 import errorfeedback
 
@@ -96,16 +95,11 @@ def test_each_optional_dependency_is_imported_in_one_folder():
 
 
 def test_import_is_light():
-    """No plotting, no reader, and (the best of three) under half a second."""
-    heavy = {"matplotlib", "plotly", "sklearn"}
+    """Names are imported when they are used: the libraries that do the work take seconds."""
+    heavy = CORE_DEPENDENCIES | {"plotly", "pyarrow", "pandas", "mpi4py"}
     program = f"import sys, errorfeedback; print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy}))"
-    times = []
-    for _ in range(3):
-        begin = perf_counter()
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        times.append(perf_counter() - begin)
-        assert done.stdout.strip() == "[]"
-    assert min(times) < 0.5
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_scikit_learn_comes_with_the_estimators_and_not_before():
