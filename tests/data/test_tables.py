@@ -67,7 +67,7 @@ def test_a_later_file_is_filled_with_the_medians_of_training(tmp_path):
 def test_a_column_has_one_part_to_play(tmp_path):
     source = written(tmp_path / "t.csv", "a,target\n1,y\n2,n\n")
     for reading in (Reading(client_column="target"), Reading(client_column="a", weight_column="a")):
-        with pytest.raises(ValueError, match="t.csv: (no column is left|a column cannot be two of)"):
+        with pytest.raises(ValueError, match=r"t.csv: (no column is left|a column cannot be two of)"):
             read(source, reading)
     with pytest.raises(ValueError, match="'target' is the target, which is no feature"):
         read(source, Reading(drop=("target",)))

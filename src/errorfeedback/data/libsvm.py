@@ -107,11 +107,10 @@ class Rows(Raw):
         low, high, features = (max(each) for each in zip(*((-lo, hi, f) for lo, hi, f in summaries), strict=True))
         base, notes = reading.index_base, []
         if base is None:
-            base, why = (
-                (0, "there is an index 0") if low == 0 else (1, "there is none 0 (--index-base 0 if it is only missing)")
-            )
+            base = 0 if low == 0 else 1
             if not features:  # a known data set starts at 1
-                notes = [f"indices start at {base}: {why}"]
+                doubt = "there is an index 0" if base == 0 else "there is no index 0 (--index-base 0 if they start at 0)"
+                notes = [f"indices start at {base}: {doubt}"]
         return Indices(max(high + 1 - base, features, 0), base), notes
 
     def encoded(self, encoding: Encoding, reading: Reading) -> Data:
