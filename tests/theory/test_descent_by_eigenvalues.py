@@ -76,6 +76,7 @@ TIGHT = {
     "Weighted, penalty": (ef.Weighted, least_squares(on(0, L_I, 1), ALPHA, lam=0.7)),
     "Weighted, non-convex with a common feature": (ef.Weighted, swaps()),
     "Convex, unequal L_i": (ef.Convex, least_squares(on(0, L_I, 1), [0.2] * 4)),
+    "Convex, groups and a common feature": (ef.Convex, groups(0.3, common=True)),
     "Convex, rank one with a common feature": (ef.Convex, rank_one([0.2] * 4)),
     "Convex, logistic with a common feature": (ef.Convex, one_row([0.2] * 4)),
     "Spectral, steep where alone": (ef.Spectral, steep_alone()),
