@@ -124,7 +124,8 @@ def exact(options: argparse.Namespace) -> None:
         for name in DATA:
             problem = data(name)
             start = origin(problem, options.epsilon)
-            chosen = min(best_common(problem, powers_of_two(problem.support.r), start), key=lambda p: p.bits)
+            levels = powers_of_two(problem.support.r)
+            chosen = min(best_common(problem, levels, start, down=0.0), key=lambda p: p.up_bits)
             gd_plan = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), start)
             method = Search(problem, start).option(chosen.exact_features, chosen.k or 1).method
             ours, gd = run(problem, method, ef.Best(), options.short), run(problem, ef.DGD(), ef.InverseL(), options.short)
@@ -133,7 +134,7 @@ def exact(options: argparse.Namespace) -> None:
                 name,
                 chosen.method,
                 chosen.rule,
-                f"{chosen.bits / gd_plan.bits:.3f}",
+                f"{chosen.up_bits / gd_plan.up_bits:.3f}",
                 f"{bits[0]:.3f} MB",
                 f"{bits[1]:.3f} MB",
                 f"{bits[0] / bits[1]:.3f}",

@@ -55,6 +55,8 @@ class Search:
     problem: Problem
     start: Origin
     pace: Pace | None = None
+    down: float = 1.0
+    """What a bit down counts beside one up, where there is no network."""
 
     @cached_property
     def curvature(self) -> Curvature:
@@ -116,7 +118,7 @@ class Search:
         """Of rounds in which the clients send so much."""
         down = VALUE_BITS * self.problem.support.sizes.astype(np.float64)
         if self.pace is None:
-            return [float((up + down).mean()) for up in uploads]
+            return [float((up + self.down * down).mean()) for up in uploads]
         return [self.pace.slowest(up, down) for up in uploads]
 
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
@@ -127,9 +129,11 @@ class Search:
         return power_steps(self.curvature, support, kept, v, steps), v
 
 
-def best_common(problem: Problem, levels: Sequence[int], start: Origin, pace: Pace | None = None) -> list[Plan]:
+def best_common(
+    problem: Problem, levels: Sequence[int], start: Origin, pace: Pace | None = None, *, down: float = 1.0
+) -> list[Plan]:
     """The plans of every rule for the best S0 and K; empty where every S0 leaves nothing to compress."""
-    search = Search(problem, start, pace)
+    search = Search(problem, start, pace, down)
     sizes = powers_of_two(problem.d)
     thin = 1 + (len(sizes) > FINE)
     found = search.prices(sizes[::thin], levels)
