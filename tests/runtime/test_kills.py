@@ -71,6 +71,7 @@ def test_a_signal_writes_a_checkpoint_and_says_how_to_go_on(told, code, tmp_path
     process.send_signal(told)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code
+    assert f"stopped by {told.name}: wrote the state before round" in errors
     assert f"errorfeedback resume {tmp_path}" in errors
     (written,) = tmp_path.glob("round-*.ef")
     assert int(written.stem.split("-")[1]) > 1000

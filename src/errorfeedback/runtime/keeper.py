@@ -55,7 +55,7 @@ class Keeper:
         self.last = monotonic()
         if self.signal:
             where = f"wrote the state before round {t}" if written else "could not write a checkpoint"
-            told = (self.signal, where, self.folder.path)
+            told = (signal.Signals(self.signal).name, where, self.folder.path)
             LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s", *told)
             raise Interrupted(128 + self.signal)
 
