@@ -125,5 +125,5 @@ def test_a_snapshot_without_one_of_its_parts_is_another_run(blank, tmp_path, mon
     whole = run(stop=[LOSS, MAPPING])
     newest = Folder.newest
     stopped(tmp_path, [LOSS, MAPPING])
-    monkeypatch.setattr(Folder, "newest", lambda self, identity: BLANKS[blank](newest(self, identity)))
+    monkeypatch.setattr(Folder, "newest", lambda *given: BLANKS[blank](newest(*given)))
     assert differences(whole, ef.resume(tmp_path))
