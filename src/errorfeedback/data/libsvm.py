@@ -121,28 +121,22 @@ class Rows(Raw):
             raise ValueError(
                 f"{self.name}: target = {reading.target!r}, but in a LIBSVM file it is the first word of every line"
             )
-        if encoding.base is None:
-            if reading.index_base is None:
-                raise ValueError(
-                    "the model is of a version that did not keep whether the indices of LIBSVM files start at 0 or 1; "
-                    "say --index-base 0 or --index-base 1"
-                )
-            encoding = replace(encoding, base=reading.index_base)
-        assert encoding.base is not None
-        if reading.index_base not in (None, encoding.base):
-            raise ValueError(
-                f"index base {reading.index_base}, but the indices of the training data start at {encoding.base}"
-            )
-        beyond = self.indices - encoding.base >= encoding.width
-        notes = []
-        if beyond.any():
-            row = np.repeat(np.arange(len(self.counts)), self.counts)
-            notes.append(
-                f"{self.name}: {beyond.sum():,} values in {len(np.unique(row[beyond])):,} rows are of features that "
-                f"training did not have (indices above {encoding.width - 1 + encoding.base}); ignored"
-            )
+        known = _with_base(encoding, reading.index_base)
         y = self.labels if reading.labelled else None
-        return Data(self.matrix(encoding), y, None, encoding, self.name, notes=tuple(notes))
+        return Data(self.matrix(known), y, None, known, self.name, notes=tuple(self._unseen(known)))
+
+    def _unseen(self, encoding: Indices) -> list[str]:
+        """What is to be said about features that training did not have."""
+        assert encoding.base is not None
+        last = encoding.width - 1 + encoding.base
+        beyond = self.indices > last
+        if not beyond.any():
+            return []
+        rows = len(np.unique(np.repeat(np.arange(len(self.counts)), self.counts)[beyond]))
+        return [
+            f"{self.name}: {beyond.sum():,} values in {rows:,} rows are of features that training did not have "
+            f"(indices above {last}); ignored"
+        ]
 
     def base(self, wanted: int | None) -> int:
         """The number of the first feature, as this file alone says it."""
@@ -178,6 +172,18 @@ class Rows(Raw):
             if any(wrong(int(word.partition(b":")[0])) for word in line.split()[1:] if not word.startswith(b"qid")):
                 return number
         raise AssertionError("no line has such an index")
+
+
+def _with_base(encoding: Indices, given: int | None) -> Indices:
+    """The encoding with the base that it has, or that is given where it was not kept."""
+    if encoding.base is None and given is None:
+        raise ValueError(
+            "the model is of a version that did not keep whether the indices of LIBSVM files start at 0 or 1; "
+            "say --index-base 0 or --index-base 1"
+        )
+    if encoding.base is not None and given not in (None, encoding.base):
+        raise ValueError(f"index base {given}, but the indices of the training data start at {encoding.base}")
+    return encoding if given is None else replace(encoding, base=given)
 
 
 def _parsed(path: Path, limit: int) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], Floats]:
