@@ -52,6 +52,7 @@ def test_everything_is_written_and_every_method_takes_part_once(compared):
     assert {"RareFeatures", "EF21Standard", "Convex", "Spectral", "MarinaAB", "MarinaIndependent"} <= rules
     finals = [tuple(history["f"]) for history in runs.values()]
     assert len(set(finals)) == len(finals)
+    assert "EF21 Top5, Automatic" in runs  # r = 5: what inspect tries takes part, also sending everything
 
 
 def test_the_winner_is_the_fastest_and_is_named_everywhere(compared):

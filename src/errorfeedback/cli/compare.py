@@ -48,7 +48,7 @@ def compare(
     objective, _ = objective_of(inputs, found)
     entries = hold(
         objective.problem,
-        everybody(objective.problem, k or [1], compressor_for(inputs, objective)),
+        everybody(objective.problem, k or None, compressor_for(inputs, objective)),
         rounds=rounds,
         seed=inputs.seed,
         prox=objective.prox,

@@ -31,10 +31,13 @@ LEVELS = 6
 """Values of K that a trial takes between 1 and r."""
 
 
-def everybody(problem: Problem, levels: Sequence[int], compress: Compress = TopK) -> Iterator[Contestant]:
-    """Every method with every rule that is made for it; rules that agree on gamma are one. EF14 has no rule and gets 1/L."""
+def everybody(problem: Problem, levels: Sequence[int] | None = None, compress: Compress = TopK) -> Iterator[Contestant]:
+    """Every method with every rule that is made for it; rules that agree on gamma are one. EF14 has no rule and gets 1/L.
+    Without `levels`: all of them with K = 1, and what a trial runs."""
     yield from _with_rules(problem, "GD", DGD())
-    for k in levels:
+    if levels is None:
+        yield from (trainable(k, compress) for k in spaced(problem.support.r) if k > 1)
+    for k in levels or [1]:
         top = compress(k)
         yield from _with_rules(problem, f"EF21 Top{k}", EF21(top))
         yield from _with_rules(problem, f"MARINA Rand{k}", MARINA(RandK(k)))

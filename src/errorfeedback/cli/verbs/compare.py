@@ -17,7 +17,8 @@ def compare(
     inputs: Inputs,
     out: Annotated[Path, typer.Option(help="Folder for the figure, the table and the report.")],
     k: Annotated[
-        list[int] | None, typer.Option("--k", "-k", min=1, help="Numbers that a compressed message holds; default: 1.")
+        list[int] | None,
+        typer.Option("--k", "-k", min=1, help="Numbers in a compressed message; default: 1, and what inspect tries."),
     ] = None,
     budget: Annotated[str, typer.Option(help="Stop every method after that many bytes per client, up and down.")] = "",
     time: Annotated[str, typer.Option(help="Stop every method after that time on the network, as in 10min.")] = "",
