@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import resource
 import shutil
 
 import numpy as np
@@ -33,6 +34,15 @@ def stop_late(row):
     """Where the number of rounds was changed, a run may be long."""
     if row["round"] >= 30:
         raise StopError
+
+
+@pytest.fixture(autouse=True)
+def room():
+    """Who asks for more memory believed a number that somebody made up."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @pytest.fixture(scope="module")

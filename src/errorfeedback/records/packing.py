@@ -118,6 +118,8 @@ def _make(content: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
 
 def _csr(content: Any, arrays: list[np.ndarray[Any, Any]]) -> sparse.csr_array:
     shape, data, indices, indptr = content
+    if {arrays[indices].dtype.kind, arrays[indptr].dtype.kind} != {"i"}:
+        raise ValueError("the indices of a matrix are not whole numbers")
     made = sparse.csr_array((arrays[data], arrays[indices], arrays[indptr]), shape=tuple(shape))
     made.check_format(full_check=True)  # kernels trust it
     return made

@@ -57,7 +57,7 @@ def _explained(place: Folder) -> Iterator[None]:
     """A state that no run of this version can have been in shows where it is used."""
     try:
         yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise DamagedError(
             f"the run in {place.path} cannot go on ({what[:LONG]}): its state is not one that this version wrote; begin it "

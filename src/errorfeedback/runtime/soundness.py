@@ -52,11 +52,9 @@ def check_problem(problem: Any) -> None:
 def _check_support(s: Support) -> None:
     _check_ends("the support", s.indptr, len(s.indices))
     _check_range("features", s.indices, s.d)
-    _check_range("features of earlier clients", s.earlier, s.d)
-    _require(s.n >= 1 and s.first >= 0 and s.first + s.n <= s.n_total, "clients that are not there")
+    _require(s.first == 0 and s.n == s.n_total and not len(s.earlier), "not all clients")
     _require(s.counts.shape == (s.d,) and s.counts.dtype.kind in "iu", "other counts of clients")
-    if s.n == s.n_total:
-        _require(np.array_equal(s.counts, np.bincount(s.indices, minlength=s.d)), "other counts of clients")
+    _require(np.array_equal(s.counts, np.bincount(s.indices, minlength=s.d)), "other counts of clients")
 
 
 @singledispatch
@@ -70,7 +68,8 @@ def _(problem: GLM) -> None:
     _check_ends("the rows", problem.rows, m)
     _require(len(problem.rows) == s.n + 1, "rows of other clients")
     _require(problem.A.shape == (m, s.d) and problem.lifted.shape == (m, s.size), "a matrix of another size")
-    _require(np.array_equal(problem.A.indptr, problem.lifted.indptr), "two different matrices")
+    same = ((problem.A.indptr, problem.lifted.indptr), (problem.A.data, problem.lifted.data))
+    _require(all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in same), "two different matrices")
     _require(np.array_equal(s.indices[problem.lifted.indices], problem.A.indices), "entries at other features")
     owner = np.repeat(np.repeat(np.arange(s.n), np.diff(problem.rows)), np.diff(problem.A.indptr))
     inside = (s.indptr[owner] <= problem.lifted.indices) & (problem.lifted.indices < s.indptr[owner + 1])
