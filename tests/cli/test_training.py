@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from crafting import archive, crafted_tree
+from crafting import text_of as text_of_tree
 from typer.testing import CliRunner
 
+from errorfeedback.cli._kept import keep, kept
 from errorfeedback.cli.app import app
+from errorfeedback.cli.verbs._training import Training
+from errorfeedback.data.reading import Missing
 from errorfeedback.estimators.held_out import held_out
 from errorfeedback.estimators.model_file import load
 from errorfeedback.records.checkpoint import Folder
+from errorfeedback.records.files import FORMAT, HEAD, DamagedError
+from errorfeedback.records.packing import pack
 from errorfeedback.runtime.server import Server
 
 
@@ -223,3 +232,22 @@ def test_data_that_does_not_fit_the_model_is_a_sentence(folder, tmp_path):
         done = call(*words)
         assert done.exit_code == 2, (message, done.output)
         assert message in plain(done)
+
+
+def test_a_crafted_command_is_refused(tmp_path):
+    """What `train` was asked for, with one part changed and a checksum that fits."""
+    asked = Training(data="a.csv", out=tmp_path, drop=["x"], network=["up=1Mbit/s"], valid="0.2", missing=Missing.DROP)
+    keep(tmp_path, asked, "errorfeedback train")
+    assert kept(tmp_path)[0].drop == ["x"]
+    tree, arrays = pack({"options": asked, "command": "errorfeedback train"})
+    refused = 0
+    for seed in range(100):
+        text = text_of_tree(crafted_tree(tree, np.random.default_rng(seed))[0])
+        body = archive({"arr_0": np.frombuffer(text, dtype=np.uint8)})
+        (tmp_path / "training.ef").write_bytes(HEAD % FORMAT + hashlib.sha256(body).digest() + body)
+        try:
+            assert isinstance(kept(tmp_path)[0].out, Path)
+        except DamagedError:
+            refused += 1
+    assert not arrays
+    assert refused > 50

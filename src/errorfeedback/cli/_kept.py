@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from errorfeedback.cli.verbs._training import Training
-from errorfeedback.records.checkpoint import Folder
-from errorfeedback.records.files import DamagedError, read, write
+from errorfeedback.records.checkpoint import Folder, trusted
+from errorfeedback.records.files import write
 
 FILE = "training.ef"
 FREE = ("out", "network", "quiet", "engine", "timeout", "checkpoint")
@@ -38,10 +38,26 @@ def keep(folder: Path, options: Training, command: str) -> None:
 
 def kept(folder: Path) -> tuple[Training, str]:
     """What was asked for, and the command."""
-    found = read(folder / FILE)
-    if not (isinstance(found, dict) and isinstance(found.get("options"), Training) and isinstance(found["command"], str)):
-        raise DamagedError(f"{folder / FILE} does not say what `train` was asked for; begin the run again in another folder")
+    found = trusted(folder / FILE, _check)
     return found["options"], found["command"]
+
+
+def _check(found: Any) -> None:
+    """Raise where this is not what `keep` writes."""
+    if not isinstance(found["options"], Training) or not isinstance(found["command"], str):
+        raise ValueError("it does not say what `train` was asked for")
+    for name, hint in get_type_hints(Training).items():
+        if not _fits(getattr(found["options"], name), hint):
+            raise ValueError(f"{_option(name)} cannot be {getattr(found['options'], name)!r:.50}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    inner = get_args(hint)
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+    if inner:
+        return any(_fits(value, each) for each in inner)
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
 def _anywhere(options: Training) -> Training:
