@@ -22,9 +22,10 @@ import numpy as np
 
 import errorfeedback as ef
 from errorfeedback.core import Round
-from errorfeedback.engines.mpi import Server
 from errorfeedback.engines.post import broadcast, receive
-from errorfeedback.engines.wire import decode, encode
+from errorfeedback.runtime.local import Order
+from errorfeedback.wire.codec import NOTHING_TOLD, decode, encode
+from errorfeedback.wire.message import NOWHERE
 
 SIZES = {"n=100, d=500": (100, 500, 12, 25), "n=200, d=1000": (200, 1000, 12, 50), "n=400, d=2000": (400, 2000, 12, 50)}
 CHUNKS, ROUNDS = 200, 5
@@ -49,14 +50,16 @@ def measure(name: str) -> None:
     problem, method = ef.synthetic(n=n, d=d, m=m, c=c), ef.EF21(ef.TopK(1))
     engine = ef.MPI()
     world = engine.world
-    x, ctx = np.zeros(problem.d), Round(1, 0)
-    session = engine.open(problem, method)
-    session.part.start(x, Round(0, 0))
+    x = np.zeros(problem.d)
+    session = engine.open(problem, ef.Setup(method, ef.Whole(), x, commands=False))
+    part = session.own if isinstance(session, ef.RemoteSession) else session.host.part
+    first, order = (Order(Round(t, 0), x, ef.Broadcast(x)) for t in (0, 1))
+    part.round(first)
     own = np.zeros(1)
     for rank in range(world.size):  # one after the other, so that they do not take each other's core
         token = np.zeros(1, dtype=np.uint8)
         if rank == world.rank:
-            own[0] = best(lambda: session.part.round(x, ctx))
+            own[0] = best(lambda: part.round(order))
             for other in set(range(world.size)) - {rank}:
                 world.Send(token, other)
         else:
@@ -66,8 +69,8 @@ def measure(name: str) -> None:
 
     world.Allreduce(own, slowest, MAX)
     latency, bandwidth = link(world)
-    if isinstance(session, Server):
-        whole = session.carry(lambda: best(lambda: session.round(x, ctx)))
+    if isinstance(session, ef.RemoteSession):
+        whole = session.carry(lambda: (session.round(first), best(lambda: session.round(order)))[1])
         up = ef.solve(problem, method, ef.Constant(1e-9), rounds=1, every=1).history["uplink_bits"][-1] // 8
         row = {
             "problem": name,
@@ -92,9 +95,9 @@ def unpacking(problem: Any, method: ef.EF21) -> dict[str, float]:
     seconds, size = [], []
     for part in (problem.shard(0, 1), problem):
         operator, ctx, support = method.compressor.on(part.support), Round(1, 0), part.support
-        agreed = operator.agreed(ctx)
-        frames = encode(operator(part.gradients(np.ones(part.d)), ctx), agreed, ctx)
-        seconds.append(best(lambda f=frames, a=agreed, s=support, c=ctx: decode(f, a, s, c, problem.dtype)))
+        known = operator.known(ctx)
+        frames = encode(operator(part.gradients_at(np.ones(part.d)), ctx), known, ctx, NOTHING_TOLD, NOWHERE)
+        seconds.append(best(lambda f=frames, k=known, s=support, c=ctx: decode(f, k, s, c, problem.dtype)))
         size.append(len(frames))
     return {"answer": seconds[0], "unpack": (seconds[1] - seconds[0]) / (size[1] - size[0])}
 

@@ -27,9 +27,10 @@ from sklearn.datasets import load_svmlight_file
 from threadpoolctl import threadpool_limits
 
 import errorfeedback as ef
-from errorfeedback.compressors.top_k import _follow
+from errorfeedback.compressors.top_k import _track
 from errorfeedback.core import Round
 from errorfeedback.problems.blocks.base import gather
+from errorfeedback.runtime.local import Order
 from errorfeedback.smoothness.constants import Smoothness
 
 REPEATS, TURNS = 9, 5
@@ -115,14 +116,14 @@ def overhead_row() -> Row:
     x, earlier = (Ours(problem, 1e-3).run(rounds).x for rounds in (1000, 900))
     u, g, chosen, values = (
         np.ones(s.size),
-        problem.gradients(earlier),
+        problem.gradients_at(earlier),
         np.zeros(problem.n, dtype=np.int64),
         np.ones(problem.n),
     )
 
     def kernels() -> None:
-        blocks.residual(x, problem.weights, problem.target, u)
-        _follow(g, u, s.indptr, chosen, values)
+        blocks.residual(x, problem.shares, problem.target, u)
+        _track(g, u, s.indptr, chosen, values)
 
     ours = lambda: Ours(problem, 1e-3).seconds_per_round(400)  # noqa: E731
     times = undisturbed(ours, lambda: seconds(kernels, 400), turns=2 * TURNS)  # a difference is all noise
@@ -134,10 +135,11 @@ def free_halves(problem: Any, rounds: int) -> str:
     """What bounds two threads: the clients' part of a round on halves that never wait for each other, and a plain read."""
     method, x, half = ef.EF21(ef.TopK(1)), np.zeros(problem.d), problem.n // 2
     parts = [problem, problem.shard(0, half), problem.shard(half, problem.n)]
-    sessions = [ef.Local().open(part, method.bind(part.support)) for part in parts]
+    sessions = [ef.Local().open(part, ef.Setup(method.bind(part.support), ef.Whole(), x, commands=False)) for part in parts]
+    first, order = (Order(Round(t, 0), x, None) for t in (0, 1))
     for session in sessions:
-        session.start(x, Round(0, 0))
-    whole, *halves = [lambda s=s: [s.round(x, Round(1, 0)) for _ in range(rounds)] for s in sessions]
+        session.round(first)
+    whole, *halves = [lambda s=s: [s.round(order) for _ in range(rounds)] for s in sessions]
     buffers = [np.ones(2**23) for _ in range(2)]
     reads = [lambda b=b: [b.sum() for _ in range(5)] for b in buffers]
 

@@ -79,7 +79,7 @@ def states(problem: Problem, carries: Floats, count: int, seed: int) -> Iterator
     centre = problem.columns * 0.0
     for _ in range(count):
         x = centre + rng.normal(size=problem.d) * 10.0 ** rng.uniform(-3, 1)
-        grads = problem.gradients(x)
+        grads = problem.gradients_at(x)
         size = np.sqrt(np.mean(grads**2)) * 10.0 ** rng.uniform(-2, 2)
         random = rng.normal(size=len(grads))
         for u in (random * size, np.sign(random) * size, np.sign(grads) * size, grads * rng.normal(), 0.0 * grads):
@@ -97,11 +97,11 @@ def rise(problem: Problem, compressor: Contractive, proof: Proof, state: State) 
     """E Psi+ - (Psi - (gamma/2)||grad f||^2) for one step of EF21 from a state, relative to its terms; a theorem says
     <= 0."""
     support, gamma = problem.support, proof.gamma
-    grads = problem.gradients(state.x)
+    grads = problem.gradients_at(state.x)
     gradient = support.scatter(grads) / problem.n
     g = grads + state.error
     x = state.x - gamma * support.scatter(g) / problem.n
-    v = problem.gradients(x) - g
+    v = problem.gradients_at(x) - g
     G = _expected_error(compressor, v, support)
     before = proof.lyapunov(problem.value(state.x), support.norms2(state.error), 0.0)
     after = proof.lyapunov(problem.value(x), G, 0.0)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from errorfeedback import compressors, methods, stepsizes
-from errorfeedback.compressors.base import Compressor
+from errorfeedback import compressors, directions, downlinks, methods, probes, stepsizes
+from errorfeedback.compressors.base import Compressor as Compressor
+from errorfeedback.compressors.base import Contractive as Contractive
+from errorfeedback.compressors.base import Operator as Operator
+from errorfeedback.compressors.base import Unbiased as Unbiased
 from errorfeedback.compressors.exact_on_common import ExactOnCommon as ExactOnCommon
 from errorfeedback.compressors.identity import Identity as Identity
 from errorfeedback.compressors.participating import Participating as Participating
@@ -14,20 +17,36 @@ from errorfeedback.compressors.perm_k import PermK as PermK
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.rounded import Rounded as Rounded
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.core import Point as Point
+from errorfeedback.core import Round as Round
+from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
+from errorfeedback.directions.base import Direction as Direction
+from errorfeedback.directions.steepest import Steepest as Steepest
+from errorfeedback.downlinks.base import Broadcast as Broadcast
+from errorfeedback.downlinks.base import Downlink as Downlink
+from errorfeedback.downlinks.base import Step as Step
+from errorfeedback.downlinks.changed import Changed as Changed
+from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.threads import Threads as Threads
-from errorfeedback.methods.base import Method
+from errorfeedback.methods.base import Method as Method
 from errorfeedback.methods.dcgd import DCGD as DCGD
 from errorfeedback.methods.dgd import DGD as DGD
 from errorfeedback.methods.ef14 import EF14 as EF14
 from errorfeedback.methods.ef21 import EF21 as EF21
 from errorfeedback.methods.marina import MARINA as MARINA
+from errorfeedback.methods.node import Node as Node
 from errorfeedback.planner.inspection import Inspection as Inspection
 from errorfeedback.planner.inspection import inspect as inspect
+from errorfeedback.probes.base import Probe as Probe
+from errorfeedback.problems import losses
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
+from errorfeedback.problems.base import Problem as Problem
+from errorfeedback.problems.glm import glm as glm
 from errorfeedback.problems.glm import least_squares as least_squares
 from errorfeedback.problems.glm import logistic as logistic
+from errorfeedback.problems.losses.base import Loss as Loss
 from errorfeedback.problems.partition import ByGroup as ByGroup
 from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
@@ -38,19 +57,29 @@ from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.records.checkpoint import Checkpoint as Checkpoint
 from errorfeedback.records.network import Links as Links
 from errorfeedback.records.network import Network as Network
+from errorfeedback.records.packing import storable as storable
 from errorfeedback.registry import members
 from errorfeedback.runtime.certificate import verify as verify
+from errorfeedback.runtime.local import Engine as Engine
 from errorfeedback.runtime.local import Local as Local
+from errorfeedback.runtime.local import Session as Session
+from errorfeedback.runtime.local import Setup as Setup
+from errorfeedback.runtime.remote import RemoteSession as RemoteSession
+from errorfeedback.runtime.remote import Transport as Transport
 from errorfeedback.runtime.resume import resume as resume
+from errorfeedback.runtime.serving import Host as Host
+from errorfeedback.runtime.serving import host as host
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
 from errorfeedback.runtime.stopping import Budget as Budget
 from errorfeedback.runtime.stopping import GradientMapping as GradientMapping
 from errorfeedback.runtime.stopping import RelativeDecrease as RelativeDecrease
+from errorfeedback.runtime.stopping import Stop as Stop
 from errorfeedback.runtime.validation import Validation as Validation
+from errorfeedback.sparsity.support import Support as Support
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
 from errorfeedback.stepsizes.automatic import Automatic as Automatic
-from errorfeedback.stepsizes.base import StepSize
+from errorfeedback.stepsizes.base import StepSize as StepSize
 from errorfeedback.stepsizes.best import Best as Best
 from errorfeedback.stepsizes.constant import Constant as Constant
 from errorfeedback.stepsizes.convex import Convex as Convex
@@ -65,8 +94,17 @@ from errorfeedback.stepsizes.theory import Theory as Theory
 from errorfeedback.stepsizes.theory import analyse as analyse
 from errorfeedback.stepsizes.theory import xi as xi
 from errorfeedback.stepsizes.weighted import Weighted as Weighted
+from errorfeedback.wire.message import Message as Message
 
-FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = ((compressors, Compressor), (methods, Method), (stepsizes, StepSize))
+FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = (
+    (compressors, Compressor),
+    (methods, Method),
+    (directions, Direction),
+    (downlinks, Downlink),
+    (probes, Probe),
+    (losses, Loss),
+    (stepsizes, StepSize),
+)
 
 
 def discovered() -> dict[str, type[Any]]:

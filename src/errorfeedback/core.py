@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,48 +38,43 @@ def precision(dtype: DTypeLike) -> np.dtype[Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Ask:
-    """What a rule wants from every client in a round, beyond the message. What crosses the wire is counted."""
-
-    G: bool = False
-    """||g_i - grad f_i(x)||^2: one number."""
-    sketch: int = 0
-    """That many signed sums of g_i - grad f_i(x)."""
-    full_gradient: bool = False
-    """||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
-    slope: int = 0
-    """e_i = <grad f_i(x) - g_i, x - x_last> in that many leading bits of a float64; g_i is the estimate that was in force
-    (0 where clients keep none). It shrinks with the steps, so that few digits are enough at every scale."""
-    loss: int = 0
-    """f_i(x) in that many leading bits."""
-
-    @cached_property
-    def numbers(self) -> int:
-        """Numbers up per client and round."""
-        return self.G + self.sketch + bool(self.slope) + bool(self.loss)
-
-    @cached_property
-    def errors(self) -> bool:
-        """Whether it is about g_i - grad f_i(x)."""
-        return bool(self.G or self.sketch or self.full_gradient)
-
-    def bits(self, value_bits: int) -> int:
-        """Bits up per client and round, where a value of the run has that many."""
-        return value_bits * (self.G + self.sketch) + self.slope + self.loss
-
-    def widths(self, value_bits: int) -> tuple[int, ...]:
-        """Bits of each number, in the order in which they are told: e_i, f_i, G_i, the sketch."""
-        return (self.slope,) * bool(self.slope) + (self.loss,) * bool(self.loss) + (value_bits,) * (self.G + self.sketch)
-
-
-NOTHING = Ask()
-
-
 @dataclass(slots=True)
 class Round:
-    """What a client knows of the round it is in; random draws are keyed by (seed, t, client)."""
+    """Which round it is; random draws are keyed by (seed, t, client)."""
 
     t: int
     seed: int
-    ask: Ask = NOTHING
+
+
+@dataclass(slots=True)
+class Point:
+    """Where the clients stand: all at the same x, or each at a point of its own (lifted)."""
+
+    shared: Model | None = None
+    own: Lifted | None = None
+
+    def on(self, gather: Callable[[Model], Lifted]) -> Lifted:
+        """Every client's own coordinates, whichever it is."""
+        return gather(self.shared) if self.shared is not None else self._own
+
+    @property
+    def _own(self) -> Lifted:
+        if self.own is None:
+            raise ValueError("a Point needs x (shared) or one point per client (own)")
+        return self.own
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows that a gradient is taken over: `size` of every client's rows (all, where it has fewer), without replacement.
+
+    Which ones is keyed by (seed, t, client) and by `draw`, the number of the sample within its round.
+    """
+
+    size: int
+    ctx: Round
+    draw: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.size, bool) or not isinstance(self.size, (int, np.integer)) or self.size < 1:
+            raise ValueError(f"size = {self.size!r}; a sample needs a whole number of rows of at least 1")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from errorfeedback.core import Floats
+from errorfeedback.core import Floats, Integers, Sample
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 COIN = -1
@@ -51,3 +51,33 @@ def uniforms(seed: int, t: int, number: int, out: Floats) -> None:
     for k in range(out.size):
         state += GOLDEN
         out[k] = unit(state)
+
+
+@numba.njit(cache=True)
+def choose(seed: int, t: int, first: int, indptr: Integers, ends: Integers, positions: Integers) -> None:
+    """ends[i + 1] - ends[i] positions of every segment i, by selection sampling (Knuth, Algorithm 3.4.2 S), ascending.
+    Segment i draws from the stream first + i."""
+    for i in range(len(indptr) - 1):
+        state = stream(seed, t, first + i)
+        at = ends[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            state += GOLDEN
+            if unit(state) * (indptr[i + 1] - p) < ends[i + 1] - at:
+                positions[at] = p
+                at += 1
+                if at == ends[i + 1]:
+                    break
+
+
+SAMPLES, DRAWS = -(2**42), 2**40
+"""Rows of client i are chosen from the stream SAMPLES + i; a later sample of the same round counts as a far later round."""
+
+
+def sampled_rows(sample: Sample, rows: Integers, first: int) -> tuple[Integers, Integers]:
+    """The rows of a sample, ascending, where the client first + i has the rows rows[i]:rows[i+1]; and where each client's
+    begin among them."""
+    ends = np.concatenate([[0], np.cumsum(np.minimum(np.diff(rows), sample.size))])
+    chosen = np.empty(ends[-1], dtype=np.int64)
+    ctx = sample.ctx
+    choose(ctx.seed, ctx.t + DRAWS * sample.draw, SAMPLES + first, rows.astype(np.int64), ends, chosen)
+    return chosen, ends

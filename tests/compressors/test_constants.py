@@ -8,9 +8,10 @@ from discovery import COMPRESSORS
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.compressors.base import Contractive, Unbiased, bits_per_index
+from errorfeedback.compressors.base import Contractive, Unbiased
 from errorfeedback.core import Round
 from errorfeedback.sparsity.support import full_support
+from errorfeedback.wire.frames import bits_per_index
 
 DRAWS = 4000
 SUPPORTS = {

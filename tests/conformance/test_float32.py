@@ -34,7 +34,9 @@ def test_single_precision_stays_near_double_precision_at_half_the_bits(method, l
     np.testing.assert_allclose(single.history["f"], double.history["f"], rtol=TOLERANCE)
     assert single.history["f"][-1] < single.history["f"][0]
     values = double.history["uplink_bits"][-1] - single.history["uplink_bits"][-1]
-    assert double.history["downlink_bits"][-1] == 2 * single.history["downlink_bits"][-1]
+    down = double.history["downlink_bits"][-1] - single.history["downlink_bits"][-1]
+    assert down % 32 == 0  # heads cost the same here too
+    assert down > 0.4 * double.history["downlink_bits"][-1]
     assert values % 32 == 0  # indices cost the same, every value half
     assert values > 0 or isinstance(method.compressor, ef.Rounded)  # which sends as few bits in double precision
 
@@ -51,10 +53,12 @@ def test_nothing_is_widened_on_the_way():
     single, double = (run(problems("sparse", dtype), ef.EF21(ef.TopK(1))) for dtype in (np.float32, np.float64))
     assert np.abs(single.x - double.x).max() > 1e-9
     problem = problems("sparse", np.float32)
-    assert problem.gradients(np.ones(20)).dtype == np.float32
+    assert problem.gradients_at(np.ones(20)).dtype == np.float32
     assert problem.blocks.dtype == np.float32
     assert (
-        ef.EF21(ef.TopK(1)).compressor.on(problem.support)(problem.gradients(np.ones(20)), ef.core.Round(0, 0)).values.dtype
+        ef.EF21(ef.TopK(1))
+        .compressor.on(problem.support)(problem.gradients_at(np.ones(20)), ef.core.Round(0, 0))
+        .values.dtype
         == np.float32
     )
 

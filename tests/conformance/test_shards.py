@@ -13,7 +13,8 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.runtime.worker import Worker
+from errorfeedback.methods.node import Node
+from errorfeedback.runtime.local import Order
 
 PROBLEMS = {
     "sparse logistic": lambda: pair("logistic", n=7, d=15, fill=0.2)[0],
@@ -128,8 +129,8 @@ def test_reading_a_long_x_ahead_changes_no_bit(name, rule, monkeypatch):
     together = run(problem, method, 5, rule)
     for module in ("glm", "scaling"):
         monkeypatch.setattr(f"errorfeedback.problems.{module}.FAR", 0)
-    look = Worker.look
-    monkeypatch.setattr(Worker, "look", lambda worker, x: looked.append(look(worker, x) or worker.looked))
+    look = Node.read_ahead
+    monkeypatch.setattr(Node, "read_ahead", lambda node, x: looked.append(look(node, x) or node._has_read))
     for engine in (ef.Local, ef.Threads):
         assert_same_bits(together, run(problem, method, 5 if engine is ef.Local else 2, rule, engine))
     assert all(looked) is (name != "dense")
@@ -139,16 +140,17 @@ def test_reading_a_long_x_ahead_changes_no_bit(name, rule, monkeypatch):
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next_one():
     """As after an interrupt between a question and its answer."""
     problem = PROBLEMS["sparse logistic"]()
-    session, x = ef.Threads(2).open(problem, ef.DGD()), np.ones(problem.d)
+    x = np.ones(problem.d)
+    session = ef.Threads(2).open(problem, ef.Setup(ef.DGD(), ef.Whole(), x, commands=False))
     session._others[0].ask(lambda part: part.values(np.zeros(problem.d)))
-    assert np.array_equal(session.values(x), problem.values(x))
+    assert np.array_equal(session.values(x), problem.values_at(x))
     session.close()
 
 
 def test_an_error_in_a_thread_reaches_the_caller():
     problem = PROBLEMS["sparse logistic"]()
-    session = ef.Threads(2).open(problem, ef.DGD())
+    session = ef.Threads(2).open(problem, ef.Setup(ef.DGD(), ef.Whole(), np.zeros(problem.d), commands=False))
     with pytest.raises(ValueError, match="x has shape"):
-        session.round(np.zeros(3), ef.core.Round(1, 0))
+        session.round(Order(ef.Round(1, 0), np.zeros(3), None))
     assert len(session.values(np.zeros(problem.d))) == 7
     session.close()

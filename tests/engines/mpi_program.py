@@ -15,14 +15,17 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.compressors.frames import LOSS_FRAME_BITS
 from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.problems.spread import agreed
+from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.local import LocalSession
+from errorfeedback.runtime.shard import Shard
 from errorfeedback.runtime.spread import spread as make_spread
 from errorfeedback.runtime.validation import Validation
-from errorfeedback.runtime.worker import Worker
+from errorfeedback.wire.frames import LOSS_FRAME_BITS
+from errorfeedback.wire.requests import DONE
 
 OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
 
@@ -75,7 +78,7 @@ class Counting:
         return getattr(self.world, name)
 
     def Send(self, buffer, *more):
-        self.up += len(buffer)
+        self.up += len(buffer) - len(DONE)
         self.world.Send(buffer, *more)
 
     def Isend(self, buffer, *more):
@@ -107,20 +110,21 @@ def count():
     own = 0
 
     def counted(job):
-        def inner(self, x, ctx):
+        def inner(self, order):
             nonlocal own
-            messages = job(self, x, ctx)
-            own += sum(message.frames.cost(ctx.ask.bits(64), 64).bits for message in messages) // 8
+            messages, told = job(self, order), int(widths_of(order.probes, 64).sum())
+            own += sum(message.frames.cost(told, 64).bits for message in messages) // 8
             return messages
 
         return inner
 
     if world.rank == 0:
-        LocalSession.round, LocalSession.start = counted(LocalSession.round), counted(LocalSession.start)
+        LocalSession.round = counted(LocalSession.round)
         own += sys.argv[2:] == ["automatic"] and 2 * LOSS_FRAME_BITS // 8 * (problem.n // world.size)
     result = ef.solve(problem, method, rule, rounds=31, every=31, metrics=False, engine=engine)
     crossed, stayed = world.total(world.up), world.total(own)
-    setup = result.stepsize.setup_bits * result.theory.n  # before round 0; here every rank knows all L_i
+    # before round 0; here every rank knows all L_i, and who owns what
+    setup = result.stepsize.setup_bits * result.theory.n + ownership_bits(problem.support, problem.width)
     assert 8 * (crossed + stayed) + setup == result.history["uplink_bits"][-1], (crossed, stayed)
     assert (crossed > 0) == (world.size > 1)
     say(f"counted {crossed}")
@@ -141,16 +145,16 @@ def down():
 def fail():
     """Rank 1 raises, or dies, in round 5."""
     how, rank = sys.argv[2], ef.MPI().world.rank
-    before = Worker.round
+    before = Shard.round
 
-    def broken(self, x, ctx):
+    def broken(self, x, ctx, *more):
         if ctx.t == 5 and rank == 1:
             if how == "raise":
                 raise FloatingPointError("the disk of this node is gone")
             os.kill(os.getpid(), signal.SIGKILL)
-        return before(self, x, ctx)
+        return before(self, x, ctx, *more)
 
-    Worker.round = broken
+    Shard.round = broken
     checkpoint = ef.Checkpoint(sys.argv[3], every=2)
     ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=ef.MPI(), checkpoint=checkpoint)
 
@@ -167,7 +171,7 @@ class Damaging(Counting):
     def Send(self, buffer, *more):
         self.up += 1
         if self.up == 4:
-            buffer = buffer.copy()
+            buffer = bytearray(buffer)
             buffer[len(buffer) // 2] ^= 4
         self.world.Send(buffer, *more)
 
@@ -269,14 +273,14 @@ def spread():
 def spread_fail():
     """The last rank dies in round 12; a checkpoint is written after every fifth."""
     engine = ef.MPI()
-    before = Worker.round
+    before = Shard.round
 
-    def broken(self, x, ctx):
+    def broken(self, x, ctx, *more):
         if ctx.t == 12 and engine.world.rank == engine.world.size - 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        return before(self, x, ctx)
+        return before(self, x, ctx, *more)
 
-    Worker.round = broken
+    Shard.round = broken
     fitted(engine, ef.Checkpoint(sys.argv[2], every=5))
 
 
@@ -305,7 +309,7 @@ def endless():
 
 def slow():
     """A round of rank 1, and the watch of rank 0, that take longer than the timeout, asleep and in Python."""
-    engine, before = ef.MPI(timeout=5), Worker.round
+    engine, before = ef.MPI(timeout=5), Shard.round
 
     def work():
         time.sleep(4)
@@ -313,12 +317,12 @@ def slow():
         while time.monotonic() < end:
             pass
 
-    def delayed(self, x, ctx):
+    def delayed(self, x, ctx, *more):
         if ctx.t == 3 and engine.world.rank == 1:
             work()
-        return before(self, x, ctx)
+        return before(self, x, ctx, *more)
 
-    Worker.round = delayed
+    Shard.round = delayed
     watch = lambda row: work() if row["round"] == 6 else None  # noqa: E731
     ef.solve(next(problems()), ef.EF21(ef.TopK(1)), ef.Constant(0.01), **OPTIONS, engine=engine, watch=watch)
     say("all is well")

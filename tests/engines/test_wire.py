@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.compressors.frames import LOSS_FRAME_BITS, Frames
-from errorfeedback.core import NOTHING, Ask, Round
-from errorfeedback.engines.wire import (
+from errorfeedback.core import Round
+from errorfeedback.downlinks.base import Broadcast, heard
+from errorfeedback.probes.base import widths_of
+from errorfeedback.probes.errors import Errors
+from errorfeedback.probes.losses import Losses
+from errorfeedback.probes.sketches import Sketches
+from errorfeedback.probes.slopes import Slopes
+from errorfeedback.runtime.shard import Shard
+from errorfeedback.sparsity.support import full_support
+from errorfeedback.wire.codec import (
     CHECK_WRONG,
     HEAD,
     INDEX_WRONG,
+    NOTHING_TOLD,
     PADDING_WRONG,
     TROUBLES,
     VERSION,
@@ -29,25 +37,25 @@ from errorfeedback.engines.wire import (
     encode,
     encode_losses,
 )
-from errorfeedback.runtime.worker import Worker
-from errorfeedback.sparsity.support import full_support
+from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames
+from errorfeedback.wire.message import NOWHERE
+from errorfeedback.wire.truncated import numbers, patterns
 
 PROBLEM = pair(n=7, d=40, fill=0.3)[0]
 SHARD = PROBLEM.shard(2, 7)
 DOUBLE = np.dtype(np.float64)
-PLAIN = [NOTHING, Ask(slope=16), Ask(slope=32, loss=40), Ask(loss=64)]
-ERRORS = [Ask(G=True), Ask(G=True, sketch=3), Ask(G=True, sketch=2, slope=21, loss=33)]
+PLAIN = [(), (Slopes(16),), (Slopes(32), Losses(40)), (Losses(64),)]
+ERRORS = [(Errors(),), (Errors(), Sketches(3)), (Slopes(21), Losses(33), Errors(), Sketches(2))]
 
 
 def assert_equal(a, b):
     assert np.array_equal(a.frames.counts, b.frames.counts)
-    assert a.frames.absent == b.frames.absent
+    assert (a.frames.answers is None) == (b.frames.answers is None)
+    assert a.frames.answers is None or np.array_equal(a.frames.answers, b.frames.answers)
     assert (a.positions is None) == (b.positions is None)
     assert a.positions is None or np.array_equal(a.positions, b.positions)
     assert a.values.dtype == b.values.dtype or not len(a.values)
     assert a.values.tobytes() == b.values.tobytes()
-    assert (a.told is None) == (b.told is None)
-    assert a.told is None or a.told.tobytes() == b.told.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -55,17 +63,20 @@ def assert_equal(a, b):
 def test_what_is_encoded_is_decoded_and_costs_what_the_message_says(method, dtype):
     whole = ef.least_squares(PROBLEM.A.toarray(), PROBLEM.target, clients=7, dtype=dtype)
     problem, method = whole.shard(2, 7), method.bind(whole.support)
-    asks = PLAIN + ERRORS * isinstance(method, ef.EF21)
-    for ask in asks:
-        worker = Worker(problem, method, np.empty(problem.support.size, dtype=dtype))
+    for probes in PLAIN + ERRORS * isinstance(method, ef.EF21):
+        shard = Shard(problem, method, np.empty(problem.support.size, dtype=dtype))
         other = method.compressor.on(problem.support)
-        told = ask.bits(8 * problem.dtype.itemsize)
+        widths = widths_of(probes, 8 * problem.dtype.itemsize)
         for t in range(6):
-            x, ctx = np.random.default_rng(t).standard_normal(problem.d).astype(dtype), Round(t, 3, ask)
-            message = worker.round(x, ctx) if t else worker.start(x, ctx)
-            frames = encode(message, method.agreed(worker.compress, ctx), ctx)
-            assert 8 * len(frames) == message.frames.cost(told, 8 * problem.dtype.itemsize).bits
-            assert_equal(message, decode(frames, method.agreed(other, ctx), problem.support, ctx, problem.dtype))
+            x, ctx = np.random.default_rng(t).standard_normal(problem.d).astype(dtype), Round(t, 3)
+            message = shard.round(x, ctx, probes)
+            told = patterns(message.told, widths) if probes else NOTHING_TOLD
+            frames = encode(message, method.known(shard.node.compress, ctx), ctx, told, widths)
+            assert 8 * len(frames) == message.frames.cost(int(widths.sum()), 8 * problem.dtype.itemsize).bits
+            found, bits = decode(frames, method.known(other, ctx), problem.support, ctx, problem.dtype, widths)
+            assert_equal(message, found)
+            if probes:
+                assert numbers(bits, widths).tobytes() == message.told.tobytes()
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
@@ -81,10 +92,10 @@ def test_a_compressor_costs_what_it_announces(compressor):
 def test_a_frame_byte_by_byte():
     """Two clients with 5 features each, the second in the fourth place: 3 + 1 + ceil((3 + 16)/8) + 8 bytes."""
     support = full_support(2, 5)
-    operator, ctx = ef.TopK(1).on(support), Round(7, 1, Ask(slope=16))
+    operator, ctx = ef.TopK(1).on(support), Round(7, 1)
     message = operator(np.array([1.0, 0, 0, 0, 0, 0, 0, 0, -4.0, 0]), ctx)
-    message.told = np.array([[1.0], [-2.0]])
-    frame = encode(message, operator.agreed(ctx), ctx)[15:].tobytes()
+    told = patterns(np.array([[1.0], [-2.0]]), SLOPE)
+    frame = encode(message, operator.known(ctx), ctx, told, SLOPE)[15:].tobytes()
     assert len(frame) == 15
     assert frame[0] == 16 * VERSION
     assert frame[HEAD] == 1
@@ -98,12 +109,12 @@ def test_many_values_have_a_longer_count():
     support = full_support(1, 20_000)
     operator, ctx = ef.TopK(16_384).on(support), Round(0, 0)
     message = operator(np.random.default_rng(0).standard_normal(20_000), ctx)
-    frames = encode(message, operator.agreed(ctx), ctx)
+    frames = encode(message, operator.known(ctx), ctx, NOTHING_TOLD, NOWHERE)
     assert len(frames) == 3 + 3 + 16_384 * 15 // 8 + 16_384 * 8
-    assert_equal(message, decode(frames, operator.agreed(ctx), support, ctx, DOUBLE))
+    assert_equal(message, decode(frames, operator.known(ctx), support, ctx, DOUBLE)[0])
     for length in (1, 4, 5, 6, 100):
         with pytest.raises(WireError, match="ends in the middle"):
-            decode(frames[:length], operator.agreed(ctx), support, ctx, DOUBLE)
+            decode(frames[:length], operator.known(ctx), support, ctx, DOUBLE)
 
 
 def test_losses_are_framed_too():
@@ -116,18 +127,18 @@ def test_losses_are_framed_too():
         decode_losses(frames, support, Round(8, 2))
 
 
-ASKED = Round(4, 3, Ask(slope=16))
+ASKED = Round(4, 3)
+SLOPE = np.array([16])
 
 
 def frames_of(compressor, ctx=ASKED):
     operator = compressor.on(SHARD.support)
     message = operator(np.random.default_rng(0).standard_normal(SHARD.support.size), ctx)
-    message.told = np.arange(5.0)[:, None] if ctx.ask.numbers else None
-    return encode(message, operator.agreed(ctx), ctx)
+    return encode(message, operator.known(ctx), ctx, patterns(np.arange(5.0)[:, None], SLOPE), SLOPE)
 
 
 def decoded(frames, compressor, ctx=ASKED):
-    return decode(frames, compressor.on(SHARD.support).agreed(ctx), SHARD.support, ctx, DOUBLE)
+    return decode(frames, compressor.on(SHARD.support).known(ctx), SHARD.support, ctx, DOUBLE, SLOPE)[0]
 
 
 @settings(max_examples=300, deadline=None)
@@ -153,13 +164,13 @@ def test_any_bytes_are_decoded_or_refused(compressor, data):
 def test_a_changed_byte_is_refused():
     """Every change of every byte; a check of 16 bits lets one in 65,536 pass."""
     frames, passed = frames_of(ef.TopK(2)), 0
-    agreed = ef.TopK(2).on(SHARD.support).agreed(ASKED)
+    known = ef.TopK(2).on(SHARD.support).known(ASKED)
     for place in range(len(frames)):
         for change in range(1, 256):
             changed = frames.copy()
             changed[place] ^= change
             try:
-                decode(changed, agreed, SHARD.support, ASKED, DOUBLE)
+                decode(changed, known, SHARD.support, ASKED, DOUBLE, SLOPE)
                 passed += 1
             except WireError:
                 pass
@@ -174,18 +185,18 @@ def test_a_message_that_was_cut_is_refused(length):
 
 def test_foreign_messages_are_refused_with_the_reason():
     frames, top = frames_of(ef.TopK(2)), ef.TopK(2)
-    for ctx in (Round(5, 3, ASKED.ask), Round(4, 2, ASKED.ask)):
+    for ctx in (Round(5, 3), Round(4, 2)):
         with pytest.raises(WireError, match="client 2 was refused: its checksum does not fit"):
             decoded(frames, top, ctx)
     others = PROBLEM.support.shard(1, 6)
     with pytest.raises(WireError, match="client 1 was refused"):
-        decode(frames, top.on(others).agreed(ASKED), others, ASKED, DOUBLE)
+        decode(frames, top.on(others).known(ASKED), others, ASKED, DOUBLE, SLOPE)
     with pytest.raises(WireError, match="more bytes after the last client's frame"):
         decoded(np.append(frames, np.uint8(0)), top)
     with pytest.raises(WireError, match="its count is not the number of values"):
         decoded(frames, ef.TopK(1))
     with pytest.raises(WireError, match="its values are not in the precision of this run"):
-        decode(frames, top.on(SHARD.support).agreed(ASKED), SHARD.support, ASKED, np.dtype(np.float32))
+        decode(frames, top.on(SHARD.support).known(ASKED), SHARD.support, ASKED, np.dtype(np.float32), SLOPE)
     newer = frames.copy()
     newer[0] += 16
     with pytest.raises(WireError, match=f"its version is not {VERSION}"):
@@ -201,11 +212,12 @@ def signed(bits):
     checksum that fits: a sender that is wrong, not a wire."""
     support = full_support(1, 5)
     operator = ef.TopK(2).on(support)
-    frame = encode(operator(np.array([0, 3.0, 0, 2.0, 0]), INDICES), operator.agreed(INDICES), INDICES)
+    message = operator(np.array([0, 3.0, 0, 2.0, 0]), INDICES)
+    frame = encode(message, operator.known(INDICES), INDICES, NOTHING_TOLD, NOWHERE)
     frame[HEAD + 1] = bits
     check = _check(INDICES.seed, INDICES.t, 0, frame, 0, len(frame))
     frame[1], frame[2] = check & 255, check >> 8
-    return decode(frame, operator.agreed(INDICES), support, INDICES, DOUBLE)
+    return decode(frame, operator.known(INDICES), support, INDICES, DOUBLE)[0]
 
 
 def test_of_all_bits_only_those_of_ascending_positions_and_zeros_are_let_through():
@@ -279,15 +291,14 @@ def test_ten_thousand_mutations_are_refused_in_words_or_pass_every_check(sign):
             words.add(str(error))
             continue
         passed += not np.array_equal(frames, right)
-        agreed = compressor.on(SHARD.support).agreed(ASKED)
-        assert np.array_equal(message.frames.counts, agreed.frames.counts)
-        assert len(message.values) == agreed.frames.total
-        assert message.told.shape == (SHARD.n, 1)
+        known = compressor.on(SHARD.support).known(ASKED)
+        assert np.array_equal(message.frames.counts, known.frames.counts)
+        assert len(message.values) == known.frames.total
         if message.positions is not None:
             assert np.all(np.diff(message.positions) > 0)
             assert np.all((message.positions >= 0) & (message.positions < SHARD.support.size))
             owners = np.searchsorted(SHARD.support.indptr, message.positions, side="right") - 1
-            assert np.array_equal(np.bincount(owners, minlength=SHARD.n), agreed.frames.counts)
+            assert np.array_equal(np.bincount(owners, minlength=SHARD.n), known.frames.counts)
     assert all(each.startswith("the message of client ") for each in words)
     reasons = {each.split("refused: ")[1] for each in words}
     assert reasons >= set(TROUBLES[1:]) - ({CHECK_MISSED} if sign else {*BEHIND_THE_HASH})
@@ -298,14 +309,48 @@ def test_two_clients_cannot_change_places():
     """Both have the same features and the same message: only the key of the check tells them apart."""
     support = full_support(2, 5)
     operator, ctx = ef.TopK(1).on(support), Round(7, 1)
-    frames = encode(operator(np.tile([0.0, 3.0, 0, 0, 0], 2), ctx), operator.agreed(ctx), ctx)
+    frames = encode(operator(np.tile([0.0, 3.0, 0, 0, 0], 2), ctx), operator.known(ctx), ctx, NOTHING_TOLD, NOWHERE)
     swapped = np.concatenate([frames[13:], frames[:13]])
     assert np.array_equal(frames[3:13], swapped[3:13])
     with pytest.raises(WireError, match="client 0 was refused: its checksum"):
-        decode(swapped, operator.agreed(ctx), support, ctx, DOUBLE)
+        decode(swapped, operator.known(ctx), support, ctx, DOUBLE)
 
 
 def test_a_client_without_values_has_a_frame_only_where_it_has_to_tell_something():
     empty = Frames(np.zeros(5, dtype=np.int64), np.zeros(5, dtype=np.int64))
     assert empty.cost(0, 64) == (0, 0, 0)
     assert empty.cost(16, 64) == (5 * 8 * (3 + 1 + 2), 5 * 16, 0)
+
+
+@pytest.mark.parametrize("features", [[], [0], [3, 7, 9], list(range(40)), None])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_comes_down_is_framed_as_what_goes_up(features, dtype):
+    """Every client gets the told features that it owns; how many is on the wire, where the client cannot know it."""
+    x, ctx, widths = np.random.default_rng(0).standard_normal(40).astype(dtype), Round(3, 1), np.array([2, 64])
+    told = Broadcast(x, None if features is None else np.array(features, dtype=np.int64))
+    message, said = told.on(SHARD.support), np.tile(np.array([1, 77], dtype=np.uint64), (5, 1))
+    known = ef.Whole().known(SHARD.support, None) if features is None else None
+    frames = encode(message, known, ctx, said, widths)
+    assert 8 * len(frames) == told.frames(SHARD.support).cost(66, 8 * x.itemsize).bits
+    found, bits = decode(frames, known, SHARD.support, ctx, x.dtype, widths)
+    assert np.array_equal(bits, said)
+    for i in range(5):
+        own = SHARD.support.features(i)
+        at = np.arange(len(own)) if found.positions is None else own_positions(found, i)
+        got = own[at].tolist()
+        wanted = own.tolist() if features is None else sorted(set(own.tolist()) & set(features))
+        assert got in (wanted, own.tolist())
+    values = heard(found, (), None)
+    assert np.array_equal(values.values[values.features], x[values.features])
+
+
+def own_positions(message, i):
+    lo, hi = message.support.indptr[i], message.support.indptr[i + 1]
+    return message.positions[(message.positions >= lo) & (message.positions < hi)] - lo
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=120))
+def test_any_bytes_that_come_down_are_decoded_or_refused(sent):
+    with pytest.raises(WireError):
+        decode(np.frombuffer(sent, dtype=np.uint8), None, SHARD.support, ASKED, DOUBLE, SLOPE)

@@ -14,6 +14,7 @@ from errorfeedback.planner.plan import Option, origin, plan
 from errorfeedback.planner.plans import plans
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.network import Pace
+from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.stepsizes.best import rules
 
 GRADIENT_START = ef.EF21(ef.TopK(2), "gradient")
@@ -45,20 +46,21 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     theory = ef.analyse(problem, ef.TopK(1))
     gd = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), goal)
     assert gd.rounds == ceil(2 * problem.value(np.zeros(24)) * theory.L / goal.epsilon)
-    assert gd.up_bits == gd.rounds * (HEAD + 64 * theory.sizes.mean())
-    assert gd.down_bits == gd.rounds * 64 * theory.sizes.mean()
+    owned = ownership_bits(problem.support, problem.width) / problem.n
+    assert gd.up_bits == pytest.approx(owned + gd.rounds * (HEAD + 64 * theory.sizes.mean()))
+    assert gd.down_bits == gd.rounds * (HEAD + 64 * theory.sizes.mean())
     assert gd.memory_bytes == 0
     published = plan(theory, Option("EF21", METHODS["zero"]), ef.RareFeatures(), goal)
-    G = float(np.mean(problem.support.norms2(problem.gradients(np.zeros(24)))))
+    G = float(np.mean(problem.support.norms2(problem.gradients_at(np.zeros(24)))))
     T = published.rounds
     bound = theory.bound(T, problem.value(np.zeros(24)), G, published.gamma)
     assert bound <= goal.epsilon
     assert theory.bound(T - 1, problem.value(np.zeros(24)), G, published.gamma) > goal.epsilon
-    assert published.up_bits == pytest.approx(T * ef.TopK(1).bits(problem.support).mean())
+    assert published.up_bits == pytest.approx(owned + T * ef.TopK(1).bits(problem.support).mean())
     upload = plan(theory, Option("EF21", METHODS["gradient"]), ef.RareFeatures(), goal)
     whole = 64 * theory.sizes.mean()
-    assert upload.up_bits == pytest.approx(HEAD + whole + upload.rounds * ef.TopK(1).bits(problem.support).mean())
-    assert upload.down_bits == pytest.approx((upload.rounds + 1) * whole)  # the upload is of gradients at x^0
+    assert upload.up_bits == pytest.approx(owned + HEAD + whole + upload.rounds * ef.TopK(1).bits(problem.support).mean())
+    assert upload.down_bits == pytest.approx((upload.rounds + 1) * (HEAD + whole))  # the upload is of gradients at x^0
     assert upload.memory_bytes == 8 * theory.r
 
 
@@ -78,12 +80,13 @@ def test_time_is_the_slowest_clients_and_ranks_the_plans(problem: Problem) -> No
     goal, theory = origin(problem, 0.5), ef.analyse(problem)
     links = [ef.Network(up=1e3, down=1e6, latency=0.1)] * problem.n
     gd = plan(theory, Option("DGD", ef.DGD()), ef.InverseL(), goal, Pace.of(links))
-    size = 64 * theory.r
-    assert gd.seconds == pytest.approx(gd.rounds * (0.2 + (HEAD + size) / 1e3 + size / 1e6))
+    size = HEAD + 64 * theory.r
+    owned = ownership_bits(problem.support, problem.width) / problem.n  # told once, before the first round
+    assert gd.seconds == pytest.approx(0.2 + owned / 1e3 + gd.rounds * (0.2 + size / 1e3 + size / 1e6))
     links[3] = ef.Network(up=10, down=1e6)
-    own = 64 * theory.sizes[3]
+    own = HEAD + 64 * theory.sizes[3]
     slow = plan(theory, Option("DGD", ef.DGD()), ef.InverseL(), goal, Pace.of(links))
-    assert slow.seconds == pytest.approx(gd.rounds * ((HEAD + own) / 10 + own / 1e6))
+    assert slow.seconds == pytest.approx(owned / 10 + gd.rounds * (own / 10 + own / 1e6))
     found = plans(problem, goal, Pace.of(links))
     assert [p.seconds for p in found] == sorted(p.seconds for p in found if p.seconds is not None)
     assert [p.total_bits for p in found] != sorted(p.total_bits for p in found)

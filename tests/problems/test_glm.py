@@ -19,7 +19,7 @@ def test_values_and_gradients_equal_the_reference(loss, lam):
         x = 2 * rng.standard_normal(ours.d)
         assert ours.value(x) == pytest.approx(literal.value(x), rel=1e-13)
         np.testing.assert_allclose(ours.gradient(x), literal.gradient(x), atol=1e-13)
-        grads = np.split(ours.gradients(x), ours.support.indptr[1:-1])
+        grads = np.split(ours.gradients_at(x), ours.support.indptr[1:-1])
         for i, g in enumerate(grads):
             np.testing.assert_allclose(g, literal.gradient_i(i, x)[literal.clients[i].J], atol=1e-13)
 
@@ -36,10 +36,10 @@ def test_numpy_and_every_sparse_format_give_the_same_problem():
     A = rng.standard_normal((6, 4)) * (rng.random((6, 4)) < 0.7)
     A[:, 0] = 1.0
     x = rng.standard_normal(4)
-    expected = ef.least_squares(A, np.arange(6), 3).gradients(x)
+    expected = ef.least_squares(A, np.arange(6), 3).gradients_at(x)
     formats = [sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_matrix]
     for make in formats:
-        assert np.array_equal(ef.least_squares(make(A), np.arange(6), 3).gradients(x), expected)
+        assert np.array_equal(ef.least_squares(make(A), np.arange(6), 3).gradients_at(x), expected)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "one-hot", "one entry per feature", "scaled"])
@@ -128,7 +128,7 @@ BAD = {
     r"y\[1\] is nan": lambda: ef.logistic([[1.0], [1.0]], [1.0, np.nan], 1),
     "y has 1 distinct values": lambda: ef.logistic([[1.0], [1.0]], [1, 1], 1),
     "y has 3 distinct values": lambda: ef.logistic(np.ones((3, 1)), [1, 2, 3], 1),
-    "least squares needs numbers": lambda: ef.least_squares([[1.0]], ["a"], 1),
+    "squared needs numbers": lambda: ef.least_squares([[1.0]], ["a"], 1),
     "client b owns no feature": lambda: ef.least_squares([[1.0], [0.0]], [1, 2], ["a", "b"]),
     "7 rows do not split into 2 equal clients": lambda: ef.least_squares(np.ones((7, 1)), np.ones(7), 2),
     "client 2 would have no row": lambda: ef.least_squares(np.ones((2, 1)), np.ones(2), 3),

@@ -49,7 +49,7 @@ def test_the_exchange_is_counted():
     problem = pair("logistic", n=5, d=12)[0]
     s = scaled(problem)
     exponents = [
-        np.rint(np.log2(np.asarray(problem.lifted.power(2).T @ problem.weights)))[a:b]
+        np.rint(np.log2(np.asarray(problem.lifted.power(2).T @ (0.25 * problem.shares))))[a:b]
         for a, b in zip(problem.support.indptr[:-1], problem.support.indptr[1:], strict=True)
     ]
     width = [np.ceil(np.log2(np.ptp(e) + 1)) for e in exponents]

@@ -296,3 +296,15 @@ def test_the_automatic_step_resumes_bit_for_bit(tmp_path, stop_at):
     assert np.array_equal(whole.x, again.x)
     for column in whole.history.keys() - {"seconds"}:
         assert np.array_equal(whole.history[column], again.history[column], equal_nan=True), column
+
+
+def test_an_error_of_the_user_while_a_run_goes_on_is_not_a_damaged_state(tmp_path):
+    problem = pair(n=5, d=12)[0]
+    ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Constant(0.01), rounds=3, checkpoint=ef.Checkpoint(tmp_path, every=1))
+    (tmp_path / "round-000000000004.ef").unlink()
+
+    def watch(row):
+        raise KeyError("of the user")
+
+    with pytest.raises(KeyError, match="of the user"):
+        ef.resume(tmp_path, watch=watch)

@@ -7,8 +7,8 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.core import Round
+from errorfeedback.probes.sketches import estimate, sketches
 from errorfeedback.problems.base import Problem
-from errorfeedback.runtime.sketch import estimate, sketches
 
 
 @pytest.fixture(scope="module")

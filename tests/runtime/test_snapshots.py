@@ -14,11 +14,11 @@ import pytest
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.core import Ask
 from errorfeedback.methods.base import Method
+from errorfeedback.probes.losses import Losses
+from errorfeedback.probes.slopes import Slopes
 from errorfeedback.records.checkpoint import Folder
 from errorfeedback.runtime.stopping import GradientMapping, RelativeDecrease
-from errorfeedback.stepsizes import base
 from errorfeedback.stepsizes.base import StepSize, Verdict
 
 KEPT, STOPPED, BACK, ROUNDS = 6, 12, 17, 40
@@ -27,13 +27,17 @@ LOSS = RelativeDecrease(0.9, patience=5, gap=5)
 MAPPING = GradientMapping(1e9, patience=22)
 
 
+@ef.storable
 @dataclass(frozen=True)
 class Back(StepSize):
     """Keeps the point of one round and goes back to it in another; how far it steps depends on all that it is told."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (Method,)
-    asks = Ask(slope=32, loss=64)
+    commands: ClassVar[bool] = True
     tells_loss = True
+
+    def ask(self, state):
+        return Slopes(32), Losses(64)
 
     def start(self, theory, method):
         return -1, 0.0
@@ -41,18 +45,11 @@ class Back(StepSize):
     def next(self, state, theory, method, telemetry):
         t, drift = state
         moved = 0.0 if telemetry.move is None else telemetry.move.norm2 + telemetry.move.predicted
-        drift = 0.9 * drift + np.tanh(telemetry.slope + telemetry.loss + moved)
+        drift = 0.9 * drift + np.tanh(telemetry.answers[Slopes] + telemetry.loss + moved)
         return 0.05 * (1 + 0.1 * np.tanh(drift)), (t + 1, float(drift))
 
     def verdict(self, state):
         return WHEN.get(state[0], Verdict.GO)
-
-
-@pytest.fixture(autouse=True)
-def _in_the_package(monkeypatch):
-    """A checkpoint holds rules of this package only."""
-    monkeypatch.setattr(Back, "__module__", base.__name__)
-    monkeypatch.setattr(base, "Back", Back, raising=False)
 
 
 class StopError(Exception):
@@ -94,28 +91,36 @@ def test_a_run_goes_on_before_the_way_back_and_before_its_stopping_rule_has_seen
     assert differences(whole, ef.resume(stopped(tmp_path, [stop]), engine=engine)) == []
 
 
-def clients(place):
+def clients(place, zero=np.zeros_like):
     """One of the clients' memories blanked: the estimates, the kept ones, where they stood."""
 
     def blank(found):
         parts = list(found["clients"])
-        parts[place] = np.zeros_like(parts[place])
+        parts[place] = zero(parts[place])
         return {**found, "clients": tuple(parts)}
 
     return blank
 
 
+def server(name, blank):
+    """One of the server's memories blanked."""
+    return lambda found: {**found, "state": found["state"] | {name: blank(found["state"][name])}}
+
+
 BLANKS = {
-    "the model": lambda found: {**found, "x": np.ones_like(found["x"])},
-    "the server's estimate": lambda found: {**found, "server": np.zeros_like(found["server"])},
-    "the rule's memory": lambda found: {**found, "rule": (found["rule"][0], 0.0)},
-    "the last move": lambda found: {**found, "move": None},
-    "the server's kept point": lambda found: {**found, "kept": (np.zeros_like(found["x"]), found["kept"][1])},
-    "the server's kept estimate": lambda found: {**found, "kept": (found["kept"][0], np.zeros_like(found["server"]))},
+    "the model": server("x", np.ones_like),
+    "the server's estimate": server("method", np.zeros_like),
+    "the rule's memory": server("rule", lambda rule: (rule[0], 0.0)),
+    "the last move": server("move", lambda move: None),
+    "the server's kept point": server("kept", lambda kept: (np.zeros_like(kept[0]), *kept[1:])),
+    "the server's kept estimate": server("kept", lambda kept: (kept[0], np.zeros_like(kept[1]), *kept[2:])),
+    "what the clients are about to hear": server("told", lambda told: None),
     "the stopping rules' memory": lambda found: {**found, "stop": [LOSS.start(), MAPPING.start()]},
     "the clients' estimates": clients(0),
     "the clients' kept estimates": clients(1),
-    "where the clients stood": clients(2),
+    "where the clients stood": clients(
+        2, lambda notes: {name: np.zeros_like(notes[name]) for name in ("Slopes",)} | {"Losses": None}
+    ),
     "the bits": lambda found: {**found, "bits": (0, 0, 0, 0)},
 }
 

@@ -49,7 +49,7 @@ def test_recorded_metrics_are_what_they_say(problem):
     assert h["grad_norm2"][-1] == pytest.approx(g @ g, rel=1e-12)
     expected = h["f"] + h["gamma"] * t.c / (2 * t.theta * t.n) * h["G"]
     np.testing.assert_allclose(h["lyapunov"], expected, rtol=1e-14)
-    first = problem.gradients(np.ones(12))
+    first = problem.gradients_at(np.ones(12))
     assert h["G"][0] == pytest.approx(first @ first / 5, rel=1e-12)  # g_i^0 = 0
     assert np.all(h["c_t"] <= problem.support.c * (1 + 1e-12))  # Lemma 5
 
@@ -69,31 +69,41 @@ def test_methods_without_gradient_estimates_have_no_G(problem):
 def test_zero_start_stands_still_in_the_first_round_and_sends_nothing_before(problem):
     result = run(problem, rounds=1, x0=np.ones(12))
     assert np.array_equal(result.x, np.ones(12))
-    assert result.history["uplink_bits"][0] == 0
-    assert result.history["downlink_bits"][0] == 0
+    assert result.history["payload_bits"].tolist()[0] == 0
+    assert result.history["downlink_bits"][1] == result.history["downlink_bits"][0], "everybody has the first x"
 
 
 def test_every_bit_is_counted(problem):
     s = problem.support
-    down, full = 64 * s.size, 64 * s.size
+    full = 64 * s.size
+    down = full + 5 * (24 + 8)  # x on J_i, in frames
+    owned = sum(24 + 8 + 8 * -(-min(4 * int(size), 12) // 8) for size in s.sizes)  # once: 4 bits per feature, or 12 for all
     index = [int(np.ceil(np.log2(size))) for size in s.sizes]
     top1 = sum(64 + bits if size > 1 else 64 for bits, size in zip(index, s.sizes, strict=True))
     head = 5 * (24 + 8)  # version and check, count
     padding = sum(-bits % 8 for bits, size in zip(index, s.sizes, strict=True) if size > 1)
     h = run(problem, rounds=3).history
     assert h["payload_bits"].tolist() == [0, top1, 2 * top1, 3 * top1]
-    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [t * (head + padding) for t in range(4)]
-    assert h["downlink_bits"].tolist() == [0, down, 2 * down, 3 * down]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [owned + t * (head + padding) for t in range(4)]
+    assert h["downlink_bits"].tolist() == [down, down, 2 * down, 3 * down]  # x^1 = x^0
     h = run(problem, ef.EF21(ef.TopK(1), start="gradient"), rounds=2).history
     assert h["payload_bits"].tolist() == [full, full + top1, full + 2 * top1]
-    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [head, 2 * head + padding, 3 * head + 2 * padding]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [
+        owned + head,
+        owned + 2 * head + padding,
+        owned + 3 * head + 2 * padding,
+    ]
     assert h["downlink_bits"].tolist() == [down, 2 * down, 3 * down]
     h = run(problem, ef.DGD(), ef.InverseL(), rounds=2).history
     assert h["payload_bits"].tolist() == [full, 2 * full, 3 * full]
-    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [head, 2 * head, 3 * head]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [owned + head, owned + 2 * head, owned + 3 * head]
     h = run(problem, rule=ef.Adaptive(), rounds=2).history  # one telemetry number per client and round
     assert h["payload_bits"].tolist() == [5 * 64, top1 + 2 * 5 * 64, 2 * top1 + 3 * 5 * 64]
-    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [head, 2 * head + padding, 3 * head + 2 * padding]
+    assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [
+        owned + head,
+        owned + 2 * head + padding,
+        owned + 3 * head + 2 * padding,
+    ]
 
 
 def test_bits_as_the_authors_count():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback.compressors.short import shortened
 from errorfeedback.records.packing import pack, unpack
 from errorfeedback.runtime.stopping import Budget, GradientMapping, Progress, RelativeDecrease
 from errorfeedback.runtime.validation import Validation
+from errorfeedback.wire.truncated import truncated
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +170,9 @@ def test_bad_parameters_are_refused():
 def test_short_floats_are_within_half_a_unit_of_their_last_place_and_fit_their_bits(bits):
     rng = np.random.default_rng(0)
     v = rng.standard_normal(1000) * 10.0 ** rng.uniform(-300, 300, 1000)
-    short = shortened(v, bits)
+    short = truncated(v, bits)
     assert np.all(np.abs(short - v) <= 2.0 ** (11 - bits) * np.abs(v))
     assert not np.any(short.view(np.uint64) & np.uint64(2 ** (64 - bits) - 1))
-    special = shortened(np.array([0.0, np.inf, -np.inf, np.nan]), bits)
+    special = truncated(np.array([0.0, np.inf, -np.inf, np.nan]), bits)
     assert special.tolist()[:3] == [0.0, np.inf, -np.inf]
     assert np.isnan(special[3])

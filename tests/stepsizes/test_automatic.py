@@ -147,4 +147,4 @@ def test_bad_parameters_are_refused():
         with pytest.raises(ValueError, match="must"):
             ef.Automatic(**bad)
     with pytest.raises(ValueError, match="rule for EF21 and DGD"):
-        ef.Automatic().check(ef.MARINA(ef.RandK(1)))
+        ef.Automatic().check(ef.MARINA(ef.RandK(1)), ef.Steepest())

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
+from errorfeedback.probes.errors import Errors
+from errorfeedback.probes.full_gradient import FullGradient
+from errorfeedback.probes.losses import Losses
+from errorfeedback.probes.slopes import Slopes
 from errorfeedback.stepsizes.automatic import Guarded, told_bound
 from errorfeedback.stepsizes.base import Move, Telemetry, Verdict
 
@@ -19,12 +23,12 @@ FALLEN = Guarded(1.0, 64, 0.0, t=200, first=2.0, best=1.0, moved=True)
 
 
 def judged(loss: float | None, state: Guarded = FALLEN) -> Guarded:
-    return ef.Automatic().next(state, THEORY, METHOD, Telemetry(loss=loss))[1]
+    return ef.Automatic().next(state, THEORY, METHOD, Telemetry({} if loss is None else {Losses: loss}))[1]
 
 
 def slope(beta: float) -> Telemetry:
     """A unit step along g with gamma = 1, after which the share beta of the slope is left."""
-    return Telemetry(slope=-beta, move=Move(norm2=1.0, predicted=-1.0, gamma=1.0, known=0.0))
+    return Telemetry({Slopes: -beta}, move=Move(norm2=1.0, predicted=-1.0, gamma=1.0, known=0.0))
 
 
 def adapted(beta: float, t: int) -> float:
@@ -97,7 +101,7 @@ def test_the_first_step_is_a_quarter_of_polyaks_and_at_most_64_over_the_bound_on
     assert start.gamma == 64 / told_bound(THEORY)
     assert start.floor == 0.0
     for g2 in (0.0, 1e-9, 1e3):
-        gamma, _ = ef.Automatic().next(start, THEORY, METHOD, Telemetry(loss=3.0, direction2=g2))
+        gamma, _ = ef.Automatic().next(start, THEORY, METHOD, Telemetry({Losses: 3.0}, direction2=g2))
         assert gamma == pytest.approx(min(start.gamma, 3.0 / (4 * g2)) if g2 else start.gamma)
 
 
@@ -105,7 +109,7 @@ def test_the_first_step_is_a_quarter_of_polyaks_and_at_most_64_over_the_bound_on
 def test_adaptive_cuts_what_it_sees_at_c(share: float, kept: float) -> None:
     """Lemma 5: c^t <= c; what a sketch or rounding says above it is false."""
     G_i = np.full(THEORY.n, 2.0)
-    seen = Telemetry(G_i=G_i, error2=share * THEORY.c * G_i.mean() / THEORY.n)
+    seen = Telemetry({Errors: G_i, FullGradient: share * THEORY.c * G_i.mean() / THEORY.n})
     _, c_t = ef.Adaptive().next(float(THEORY.n), THEORY, METHOD, seen)
     assert c_t == pytest.approx(kept * THEORY.c, rel=1e-12)
 

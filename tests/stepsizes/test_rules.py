@@ -99,7 +99,7 @@ def test_a_rule_runs_with_its_own_methods_and_refuses_the_others(problem, rule, 
     made = example(rule)
     fits = isinstance(method, rule.methods)
     dependent = rule is ef.MarinaIndependent and fits and not method.compressor.independent
-    dependent |= rule is ef.Adaptive and isinstance(method.compressor, ef.Participating)
+    dependent |= rule is ef.Adaptive and not method.compressor.always
     if fits and not dependent:
         assert ef.solve(problem, method, made, rounds=2).history["gamma"][0] > 0
     else:

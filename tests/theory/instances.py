@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import errorfeedback as ef
 from errorfeedback.core import Round
+from errorfeedback.runtime.local import Order
 
 THEORY = settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
 FEW = settings(parent=THEORY, max_examples=25)
@@ -209,10 +210,17 @@ def ef21(dense: Dense, k: tuple[int, ...], gamma: float, x: np.ndarray, start: s
 def rounds_of(dense: Dense, k: tuple[int, ...], gamma: float, x: np.ndarray, start: str, rounds: int) -> Iterator[State]:
     """The same rounds, with the clients of the library."""
     problem, owned = dense.problem(), dense.owned
-    session = ef.Local().open(problem, ef.EF21(ef.TopK(k), start=start))
+    session = ef.Local().open(problem, ef.Setup(ef.EF21(ef.TopK(k), start=start), ef.Whole(), x, commands=False))
     for t in range(rounds + 1):
-        (session.round if t else session.start)(x, Round(t, 0))
+        session.round(Order(Round(t, 0), x, None))
         seen = session.observe(x)
         state = State(x, unlift(seen.error + seen.grads, owned), unlift(seen.grads, owned))
         yield state
         x = x - gamma * state.g.mean(axis=0)
+
+
+def node_at(problem: ef.Problem, method: ef.Method, x: np.ndarray) -> ef.Node:
+    """All clients of a problem, standing at x."""
+    node = ef.Node(problem, method.compressor.on(problem.support), np.empty(problem.support.size))
+    node.stand(x)
+    return node

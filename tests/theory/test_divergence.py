@@ -38,8 +38,8 @@ def test_the_problem_is_the_example(problem):
     for _ in range(10):
         x = rng.standard_normal(3)
         f_i = (a @ x) ** 2 + x @ x / 4
-        assert np.allclose(problem.values(x), f_i, rtol=1e-12)
-        assert np.allclose(problem.gradients(x).reshape(3, 3), 2 * (a @ x)[:, None] * a + x / 2, rtol=1e-12, atol=1e-12)
+        assert np.allclose(problem.values_at(x), f_i, rtol=1e-12)
+        assert np.allclose(problem.gradients_at(x).reshape(3, 3), 2 * (a @ x)[:, None] * a + x / 2, rtol=1e-12, atol=1e-12)
     assert np.isclose(ef.analyse(problem).L, 2 / 3 * 25 + 1 / 2, rtol=1e-12)
 
 

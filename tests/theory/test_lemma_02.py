@@ -15,7 +15,7 @@ from errorfeedback.smoothness.constants import smoothness
 def ratio(dense: Dense, x: np.ndarray, y: np.ndarray) -> float:
     """(1/n) sum_i ||grad f_i(x) - grad f_i(y)||^2 / ||x - y||^2, with the library's gradients."""
     problem = dense.problem()
-    return norm2(problem.gradients(x) - problem.gradients(y)) / dense.n / norm2(x - y)
+    return norm2(problem.gradients_at(x) - problem.gradients_at(y)) / dense.n / norm2(x - y)
 
 
 def holds(dense: Dense, L_plus: float, x: np.ndarray, y: np.ndarray) -> bool:

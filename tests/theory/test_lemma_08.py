@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from theory.instances import FEW, STARTS, THEORY, Dense, denses, ef21, levels, lift, rounds_of, seeds, top_k, unlift
+from theory.instances import FEW, STARTS, THEORY, Dense, denses, ef21, levels, lift, node_at, rounds_of, seeds, top_k, unlift
 
 import errorfeedback as ef
 from errorfeedback.core import Round
@@ -35,8 +35,7 @@ def test_lemma_8_one_step_from_any_g_in_R_d_i(dense, seed):
     assert in_R_d_i(after, dense.owned)
 
     problem, method = dense.problem(), ef.EF21(ef.TopK(k))
-    operator = method.compressor.on(problem.support)
-    _, lifted = method.client(lift(g, dense.owned), problem.gradients(x), operator, Round(1, 0))
+    _, lifted = method.client(lift(g, dense.owned), node_at(problem, method, x), Round(1, 0))
     assert np.allclose(unlift(lifted, dense.owned), after, rtol=1e-12, atol=1e-12 * np.abs(after).max())
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from theory.instances import FEW, STARTS, Dense, State, alphas, denses, levels, norm2, rounds_of, seeds, theta_beta
+from theory.instances import FEW, STARTS, Dense, State, alphas, denses, levels, node_at, norm2, rounds_of, seeds, theta_beta
 
 import errorfeedback as ef
 from errorfeedback.core import Round
@@ -60,10 +60,10 @@ def tight_step(d: int, k: int, n: int = 1) -> tuple[State, State]:
     zeta = 1 / np.sqrt(1 - k / d) - 1
     problem, method = dense.problem(), ef.EF21(ef.TopK(k))
     x, g = np.full(d, 1 - zeta), np.full((n, d), -zeta)
-    now = State(x, g, problem.gradients(x).reshape(n, d))
+    now = State(x, g, problem.gradients_at(x).reshape(n, d))
     x_new = x - 1.0 * g.mean(axis=0)
-    grads = problem.gradients(x_new)
-    _, g_new = method.client(g.ravel().copy(), grads.copy(), method.compressor.on(problem.support), Round(1, 0))
+    grads = problem.gradients_at(x_new)
+    _, g_new = method.client(g.ravel().copy(), node_at(problem, method, x_new), Round(1, 0))
     return now, State(x_new, g_new.reshape(n, d), grads.reshape(n, d))
 
 

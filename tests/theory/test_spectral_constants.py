@@ -26,7 +26,7 @@ def changes(problem: Problem, v: Floats, rare: Floats, seed: int) -> float:
         x, step = rng.normal(size=problem.d) * 10.0 ** rng.uniform(-6, 0), rng.normal(size=problem.d)
         for _ in range(8):
             step *= 10.0 ** rng.uniform(-6, 0) / np.linalg.norm(step)
-            moved = keep * (problem.gradients(x + step) - problem.gradients(x))
+            moved = keep * (problem.gradients_at(x + step) - problem.gradients_at(x))
             best = max(best, float(np.sqrt(v @ problem.support.norms2(moved))) / float(np.linalg.norm(step)))
             step = problem.support.scatter(np.repeat(v, problem.support.sizes) * moved)
             if not np.linalg.norm(step):
@@ -88,7 +88,7 @@ def test_blockwise_co_coercivity(kind: str) -> None:
         for _ in range(50):
             x, y = rng.normal(size=(2, problem.d))
             y = x + (y - x) * 10.0 ** rng.uniform(-4, 0)
-            D = problem.gradients(y) - problem.gradients(x)
+            D = problem.gradients_at(y) - problem.gradients_at(x)
             left = support.norms2(D * rare[support.indices])
             right = L * support.sums(D * support.gather(y - x))
             assert (left <= right * (1 + 1e-6) + 1e-14).all()
@@ -102,7 +102,7 @@ def test_blockwise_co_coercivity_is_tight() -> None:
     for problem in (ef.least_squares(A, np.zeros(3), np.arange(3)), ef.logistic(A, [1, -1, 1], np.arange(3))):
         L, support = rows_L_i(smoothness(problem), rare), problem.support
         y = 1e-4 * rng.normal(size=5)
-        D = problem.gradients(y) - problem.gradients(-y)
+        D = problem.gradients_at(y) - problem.gradients_at(-y)
         left = support.norms2(D * rare[support.indices])
         right = L * support.sums(D * support.gather(2 * y))
         assert (left <= right * (1 + 1e-6)).all()

@@ -128,6 +128,7 @@ class Outcome:
         """Every part of the traffic, per client."""
         model, b = self.model, self.model.before_
         parts: list[tuple[str, float, float]] = [
+            ("before round 1: which features the client has", b.ownership, 0.0),
             (
                 "before round 1: a power of two for every feature's curvature up, the common scales down",
                 b.scaling_up,

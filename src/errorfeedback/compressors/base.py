@@ -8,76 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.frames import Frames, frame_bits
-from errorfeedback.core import VALUE_BITS, Floats, Integers, Lifted, Model, PerClient, Round
-from errorfeedback.sparsity.support import Support, add_at, add_through
-
-
-@dataclass(slots=True, eq=False)
-class Message:
-    """What the clients of a shard send in a round: values at positions of the lifted space, in client order.
-
-    A message may share its arrays with the operator that made it; it is valid until the operator's next call.
-    """
-
-    support: Support
-    positions: Integers | None
-    """None: every position, so no index crosses the wire."""
-    values: Floats
-    frames: Frames
-    """How the values are put on the wire."""
-    told: Floats | None = None
-    """(n, ask.numbers): what else the rule asked the clients for."""
-
-    def scatter(self, total: Model, fresh: bool, n: int) -> None:
-        """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""
-        if self.positions is not None:
-            add_through(total, self.support.indices, self.positions, self.values, fresh, n)
-            return
-        if fresh:
-            total.fill(0.0)
-        add_at(total, self.support.indices, self.values)
-        if n:
-            total /= n
-
-    def add_to(self, u: Lifted) -> Lifted:
-        """u + message, in place."""
-        if self.positions is None:
-            u += self.values
-        else:
-            add_at(u, self.positions, self.values)
-        return u
-
-    def take_from(self, u: Lifted) -> Lifted:
-        """u - message, in place."""
-        if self.positions is None:
-            u -= self.values
-        else:
-            u[self.positions] -= self.values
-        return u
-
-    def lifted(self) -> Lifted:
-        """The message as a lifted vector."""
-        return self.add_to(np.zeros(self.support.size, dtype=self.values.dtype))
-
-
-NOWHERE = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class Agreed:
-    """What both sides know of a message before it is sent."""
-
-    frames: Frames
-    positions: Integers | None = field(default_factory=lambda: NOWHERE)
-    """Positions that are sent for sure, so that no index has to say so; None: every position."""
+from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient, Round
+from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import Frames, frame_bits
+from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
 
 class Operator(ABC):
@@ -89,15 +30,15 @@ class Operator(ABC):
     @abstractmethod
     def __call__(self, u: Lifted, ctx: Round) -> Message: ...
 
-    def follow(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
+    def track(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
         """C(grads - g), which is added to g in place; `grads` may be overwritten."""
         message = self(np.subtract(grads, g, out=grads), ctx)
         message.add_to(g)
         return message
 
-    def agreed(self, ctx: Round) -> Agreed:
+    def known(self, ctx: Round) -> KnownLayout:
         """What the server knows of the message of this round."""
-        return Agreed(self.frames)
+        return KnownLayout(self.frames)
 
     @cached_property
     def whole(self) -> Frames:
@@ -122,6 +63,9 @@ class Operator(ABC):
 @dataclass(frozen=True)
 class Compressor(ABC):
     """Configuration only; `on(support)` makes the operator."""
+
+    always: ClassVar[bool] = True
+    """Every client takes part in every round."""
 
     @abstractmethod
     def on(self, support: Support) -> Operator: ...
@@ -184,15 +128,6 @@ class Unbiased(Compressor):
     def ab(self, support: Support) -> tuple[float, float]:
         """(A, B); independent draws give (max omega / n, 0)."""
         return float(self.omega(support).max()) / support.n_total, 0.0
-
-
-def bits_per_index(sizes: Integers) -> Integers:
-    """ceil(log2 |J_i|): the bits of one index when both sides know J_i.
-
-    >>> bits_per_index(np.array([1, 2, 3, 4, 5]))
-    array([0, 1, 2, 2, 3])
-    """
-    return np.frexp((sizes - 1).astype(np.float64))[1].astype(np.int64)
 
 
 def check_k(k: object) -> tuple[int, ...] | int:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator, bits_per_index, check_k
-from errorfeedback.compressors.frames import Frames
+from errorfeedback.compressors.base import Contractive, Operator, check_k
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import Frames, bits_per_index
+from errorfeedback.wire.message import KnownLayout, Message
 
 
 def most_common(support: Support, size: int) -> tuple[int, ...]:
@@ -119,5 +120,5 @@ class _Split(Operator):
             positions = np.sort(np.concatenate([positions, self.rest[chosen]]))
         return Message(self.support, positions, u[positions], self.frames)
 
-    def agreed(self, ctx: Round) -> Agreed:
-        return Agreed(self.frames, self.common)
+    def known(self, ctx: Round) -> KnownLayout:
+        return KnownLayout(self.frames, self.common)

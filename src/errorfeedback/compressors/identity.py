@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator, Unbiased
+from errorfeedback.compressors.base import Contractive, Operator, Unbiased
 from errorfeedback.core import Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.message import KnownLayout, Message
 
 
 @dataclass(frozen=True)
@@ -41,5 +42,5 @@ class _Everything(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         return self.everything(u)
 
-    def agreed(self, ctx: Round) -> Agreed:
-        return Agreed(self.whole, None)
+    def known(self, ctx: Round) -> KnownLayout:
+        return KnownLayout(self.whole, None)

@@ -17,12 +17,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator
-from errorfeedback.compressors.frames import Frames
+from errorfeedback.compressors.base import Contractive, Operator
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.keyed import uniform
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.message import KnownLayout, Message
 
 ANSWERS = -(2**40)
 """Client i's coin is the stream ANSWERS - i: apart from the streams that compressors draw from."""
@@ -40,6 +41,7 @@ class Participating(Contractive):
     compressor: Contractive
     p: float | Sequence[float]
     deterministic: ClassVar[bool] = False
+    always: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.compressor, Contractive):
@@ -92,17 +94,17 @@ class _Answers(Operator):
         kept = self._kept(positions)
         return Message(self.support, positions[kept], message.values[kept], frames)
 
-    def agreed(self, ctx: Round) -> Agreed:
-        inner = self.inner.agreed(ctx)
+    def known(self, ctx: Round) -> KnownLayout:
+        inner = self.inner.known(ctx)
         frames = self._toss(inner.frames, ctx)
         positions = np.arange(self.support.size) if inner.positions is None else inner.positions
-        return Agreed(frames, positions[self._kept(positions)])
+        return KnownLayout(frames, positions[self._kept(positions)])
 
     def _toss(self, whole: Frames, ctx: Round) -> Frames:
         """Who answers, and what is left of the frames of all."""
         _toss(ctx.seed, ctx.t, self.support.first, self.p, self.answers)
-        absent = int(self.support.sizes[~self.answers].sum())
-        return replace(whole, counts=whole.counts * self.answers, index_bits=whole.index_bits * self.answers, absent=absent)
+        answers = self.answers.copy()
+        return replace(whole, counts=whole.counts * answers, index_bits=whole.index_bits * answers, answers=answers)
 
     def _kept(self, positions: Integers) -> NDArray[np.bool_]:
         return self.answers[np.searchsorted(self.support.indptr, positions, side="right") - 1]

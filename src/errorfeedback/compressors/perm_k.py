@@ -21,11 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from errorfeedback.compressors.base import Agreed, Message, Operator, Unbiased
-from errorfeedback.compressors.frames import HEAD_BITS, Frames, count_bits
+from errorfeedback.compressors.base import Operator, Unbiased
 from errorfeedback.core import Floats, Lifted, PerClient, Round
 from errorfeedback.keyed import COIN, uniform, uniforms
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import HEAD_BITS, Frames, count_bits
+from errorfeedback.wire.message import KnownLayout, Message
 
 ORDER = COIN - 1
 """The number of the shared stream that the random order is drawn from."""
@@ -101,25 +102,25 @@ def _places(total: int, ctx: Round) -> Floats:
 
 class _OwnerPerFeature(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        support, agreed = self.support, self.agreed(ctx)
-        scale = support.counts[support.indices[agreed.positions]].astype(u.dtype)
-        return Message(support, agreed.positions, u[agreed.positions] * scale, agreed.frames)
+        support, known = self.support, self.known(ctx)
+        scale = support.counts[support.indices[known.positions]].astype(u.dtype)
+        return Message(support, known.positions, u[known.positions] * scale, known.frames)
 
-    def agreed(self, ctx: Round) -> Agreed:
+    def known(self, ctx: Round) -> KnownLayout:
         support = self.support
         chosen = np.minimum(np.floor(support.counts * _places(support.d, ctx)), support.counts - 1)
         positions = np.flatnonzero(chosen[support.indices] == support.ranks)
         counts = np.diff(np.searchsorted(positions, support.indptr))
-        return Agreed(Frames(counts, np.zeros_like(counts)), positions)
+        return KnownLayout(Frames(counts, np.zeros_like(counts)), positions)
 
 
 class _FeaturePerClient(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        positions = self.agreed(ctx).positions
+        positions = self.known(ctx).positions
         return Message(self.support, positions, u[positions] * u.dtype.type(self.support.d), self.frames)
 
-    def agreed(self, ctx: Round) -> Agreed:
+    def known(self, ctx: Round) -> KnownLayout:
         support, d = self.support, self.support.d
         mine = _places(support.n_total, ctx)[support.first : support.first + support.n]
         feature = np.minimum(np.floor(d * mine), d - 1).astype(np.int64)
-        return Agreed(self.frames, support.indptr[:-1] + feature)
+        return KnownLayout(self.frames, support.indptr[:-1] + feature)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 
-from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator, Sparsifier, Unbiased
-from errorfeedback.compressors.frames import Frames
+from errorfeedback.compressors.base import Contractive, Operator, Sparsifier, Unbiased
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
-from errorfeedback.keyed import GOLDEN, stream, unit
+from errorfeedback.keyed import choose
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.message import KnownLayout, Message
 
 
 @dataclass(frozen=True)
@@ -82,24 +82,9 @@ class _Choice(Operator):
         values = (u[self.positions] * self.scale).astype(u.dtype, copy=False)
         return Message(self.support, self.positions, values, self.frames)
 
-    def agreed(self, ctx: Round) -> Agreed:
+    def known(self, ctx: Round) -> KnownLayout:
         self._draw(ctx)
-        return Agreed(self.frames, self.positions)
+        return KnownLayout(self.frames, self.positions)
 
     def _draw(self, ctx: Round) -> None:
-        _choose(ctx.seed, ctx.t, self.support.first, self.support.indptr, self.ends, self.positions)
-
-
-@numba.njit(cache=True)
-def _choose(seed: int, t: int, first: int, indptr: Integers, ends: Integers, positions: Integers) -> None:
-    """K positions of every segment by selection sampling (Knuth, Algorithm 3.4.2 S), ascending."""
-    for i in range(len(indptr) - 1):
-        state = stream(seed, t, first + i)
-        at = ends[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            state += GOLDEN
-            if unit(state) * (indptr[i + 1] - p) < ends[i + 1] - at:
-                positions[at] = p
-                at += 1
-                if at == ends[i + 1]:
-                    break
+        choose(ctx.seed, ctx.t, self.support.first, self.support.indptr, self.ends, self.positions)

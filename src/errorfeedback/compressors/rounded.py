@@ -1,9 +1,9 @@
 """Values in fewer bits (ours): what a compressor sends, rounded to the nearest number of 16 or 32 bits.
 
-The bits are the leading ones of a float64 (`short`): its range stays, so that nothing overflows and nothing small is lost on
-the way (an IEEE half ends at 65,504 and at 6e-8, which gradients pass in both directions). A value is off by at most eps
-of itself, eps = 2^-5 or 2^-21. Where a compressor sends a set S of the entries of u as they are, with sum_S u_j^2 >= alpha
-||u||^2 (all of ours do):
+The bits are the leading ones of a float64 (`wire.truncated`): its range stays, so that nothing overflows and nothing small
+is lost on the way (an IEEE half ends at 65,504 and at 6e-8, which gradients pass in both directions). A value is off by at
+most eps of itself, eps = 2^-5 or 2^-21. Where a compressor sends a set S of the entries of u as they are, with sum_S u_j^2
+>= alpha ||u||^2 (all of ours do):
 
     ||C(u) - u||^2 <= eps^2 sum_S u_j^2 + ||u||^2 - sum_S u_j^2 <= (1 - (1 - eps^2) alpha) ||u||^2.
 
@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from errorfeedback.compressors.base import Agreed, Contractive, Message, Operator
-from errorfeedback.compressors.frames import Frames
+from errorfeedback.compressors.base import Contractive, Operator
 from errorfeedback.compressors.participating import Participating
-from errorfeedback.compressors.short import relative_error, shortened
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import VALUE_BITS, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.message import KnownLayout, Message
+from errorfeedback.wire.truncated import relative_error, truncated
 
 LENGTHS = (16, 32)
 
@@ -49,6 +50,10 @@ class Rounded(Contractive):
     def deterministic(self) -> bool:  # type: ignore[override]
         return self.compressor.deterministic
 
+    @property
+    def always(self) -> bool:  # type: ignore[override]
+        return self.compressor.always
+
     def check(self, support: Support) -> None:
         self.compressor.check(support)
 
@@ -75,18 +80,18 @@ class Rounded(Contractive):
 class _Rounding(Operator):
     def __init__(self, inner: Operator, value_bits: int) -> None:
         super().__init__(inner.support, replace(inner.frames, value_bits=value_bits))
-        self.inner, self.value_bits, self.known = inner, value_bits, inner.frames
+        self.inner, self.value_bits, self.seen = inner, value_bits, inner.frames
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         sent = self.inner(u, ctx)
-        values = shortened(sent.values, self.value_bits).astype(u.dtype, copy=False)
+        values = truncated(sent.values, self.value_bits).astype(u.dtype, copy=False)
         return Message(self.support, sent.positions, values, self._shorter(sent.frames))
 
-    def agreed(self, ctx: Round) -> Agreed:
-        inner = self.inner.agreed(ctx)
-        return Agreed(self._shorter(inner.frames), inner.positions)
+    def known(self, ctx: Round) -> KnownLayout:
+        inner = self.inner.known(ctx)
+        return KnownLayout(self._shorter(inner.frames), inner.positions)
 
     def _shorter(self, frames: Frames) -> Frames:
-        if frames is not self.known:  # mostly they are the same in every round
-            self.known, self.frames = frames, replace(frames, value_bits=self.value_bits)
+        if frames is not self.seen:  # mostly they are the same in every round
+            self.seen, self.frames = frames, replace(frames, value_bits=self.value_bits)
         return self.frames

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from errorfeedback.compressors.base import Contractive, Message, Operator, Sparsifier, bits_per_index
-from errorfeedback.compressors.frames import Frames
+from errorfeedback.compressors.base import Contractive, Operator, Sparsifier
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.machine import larger
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import Frames, bits_per_index
+from errorfeedback.wire.message import Message
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class _Selection(Operator):
         select(u, self.support.indptr, self.ends, self.positions, self._room(u))
         return Message(self.support, self.positions, self.values, self.frames)
 
-    def follow(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
+    def track(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
         if not self.single:
-            return super().follow(g, grads, ctx)
-        _follow(g, grads, self.support.indptr, self.positions, self._room(g))
+            return super().track(g, grads, ctx)
+        _track(g, grads, self.support.indptr, self.positions, self._room(g))
         return Message(self.support, self.positions, self.values, self.frames)
 
     def _room(self, u: Lifted) -> Floats:
@@ -83,7 +84,7 @@ def _largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, v
 
 
 @numba.njit(cache=True, nogil=True)
-def _follow(g: Lifted, grads: Lifted, indptr: Integers, positions: Integers, values: Floats) -> None:
+def _track(g: Lifted, grads: Lifted, indptr: Integers, positions: Integers, values: Floats) -> None:
     """The same of u = grads - g, and g += the message, while both are at hand."""
     for i in range(len(indptr) - 1):
         there, here = grads[indptr[i] : indptr[i + 1]], g[indptr[i] : indptr[i + 1]]

@@ -57,7 +57,7 @@ class Ranks:
         self.world.Send(np.frombuffer(content(value), dtype=np.uint8), rank)
 
     def receive(self, rank: int) -> Any:
-        return value_of(receive(self.world, rank)[0].tobytes(), f"rank {rank}")
+        return value_of(receive(self.world, rank), f"rank {rank}")
 
     def hand_out(self, parts: Callable[[], Sequence[T]]) -> T:
         """Nobody but rank 0 ever sees another rank's part."""

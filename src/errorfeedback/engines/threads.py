@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numba import types
 
-from errorfeedback.compressors.base import Message
-from errorfeedback.core import Integers, Model, PerClient, Round
-from errorfeedback.methods.base import Method
+from errorfeedback.core import Integers, Model, PerClient
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.together import ALONE, Together
-from errorfeedback.runtime.local import LocalSession, joined, shards_for
+from errorfeedback.runtime.local import Engine, LocalSession, Order, Place, Setup, joined, shards_for
 from errorfeedback.runtime.memory import cut_memory, joined_memory
-from errorfeedback.runtime.worker import Observation, workers
+from errorfeedback.runtime.shard import Observation, shards_of
+from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
 LOOKS = 2000
@@ -37,7 +35,7 @@ _let_others = types.ExternalFunction("SwitchToThread" if sys.platform == "win32"
 
 
 @dataclass(frozen=True)
-class Threads:
+class Threads(Engine):
     """An engine of that many threads.
 
     >>> import errorfeedback as ef
@@ -49,20 +47,18 @@ class Threads:
     """
 
     count: int = 2
-    leads: ClassVar[bool] = True
-    together: ClassVar[Together] = ALONE
 
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ValueError(f"count = {self.count}; there must be at least 1 thread")
 
-    def open(self, problem: Problem, method: Method) -> ThreadsSession:
+    def open(self, problem: Problem, setup: Setup) -> ThreadsSession:
         if self.count > problem.n:
             raise ValueError(f"count = {self.count} threads, but there are only {problem.n} clients to share out")
         ends = np.searchsorted(_work_before(problem), np.linspace(0, 1, self.count + 1)[1:-1] * problem.work)
         cuts = _strictly_between([int(e) for e in ends], problem.n)
-        parts = [LocalSession(workers(problem, method, lo, hi, shards_for(problem, hi - lo))) for lo, hi in pairwise(cuts)]
-        return ThreadsSession(parts)
+        sizes = [(lo, hi, shards_for(problem, hi - lo)) for lo, hi in pairwise(cuts)]
+        return ThreadsSession([LocalSession(shards_of(problem, setup.method, setup.x, *size)) for size in sizes])
 
 
 class ThreadsSession:
@@ -76,30 +72,21 @@ class ThreadsSession:
     def carry(self, job: Callable[[], T]) -> T:
         return job()
 
-    def start(self, x: Model, ctx: Round) -> list[Message]:
-        return list(chain(*self._each(lambda part: part.start(x, ctx))))
-
-    def round(self, x: Model, ctx: Round) -> list[Message]:
-        return list(chain(*self._each(lambda part: part.round(x, ctx))))
+    def round(self, order: Order) -> list[Message]:
+        return list(chain(*self._each(lambda part: part.round(order))))
 
     def observe(self, x: Model, losses: bool = True) -> Observation:
         return joined(self._each(lambda part: part.observe(x, losses)))
 
-    def values(self, x: Model) -> PerClient:
+    def values(self, x: Model, kept: bool = False) -> PerClient:
         return np.concatenate(self._each(lambda part: part.values(x)))
-
-    def keep(self) -> None:
-        self._each(lambda part: part.keep())
-
-    def restore(self) -> None:
-        self._each(lambda part: part.restore())
 
     def memory(self) -> Any:
         return joined_memory([part.memory() for part in self._parts])
 
-    def recall(self, memory: Any) -> None:
+    def recall(self, memory: Any, here: Place, kept: Place | None) -> None:
         for part, piece in zip(self._parts, cut_memory(memory, [part.lengths for part in self._parts]), strict=True):
-            part.recall(piece)
+            part.recall(piece, here, kept)
 
     def close(self) -> None:
         for helper in self._others:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Floats, Model
+from errorfeedback.core import Floats, Model, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, Matrix, least_squares, logistic
@@ -98,7 +98,8 @@ def _check_size(part: Problem, rows: GLM) -> None:
     """Refuse numbers whose loss or gradient is infinite, or 0 by rounding, before anything has moved."""
     values = np.empty(part.n)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        grads = part.gradients(np.zeros(part.d, dtype=part.dtype), values=values)
+        grads = np.empty(part.support.size, dtype=part.dtype)
+        part.gradients(Point(np.zeros(part.d, dtype=part.dtype)), grads, values=values)
     finite = np.isfinite(grads).all() and np.isfinite(values).all()
     if finite and (values.max() >= np.finfo(np.float64).tiny or not rows.target.any()):
         return

@@ -18,8 +18,10 @@ from errorfeedback.core import Model, PerClient
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.problems.base import setup_bits
 from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.network import traffic
+from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resume import resume
 from errorfeedback.runtime.solve import Result, solve
@@ -51,6 +53,8 @@ class Recipe:
 class Before:
     """Bytes of a client, on average, before round 1."""
 
+    ownership: float
+    """Which features it has."""
     scaling_up: float
     """A power of two for the curvature of each of its features."""
     scaling_down: float
@@ -64,7 +68,7 @@ class Before:
 
     @property
     def up(self) -> float:
-        return self.scaling_up + self.smoothness + self.start_up
+        return self.ownership + self.scaling_up + self.smoothness + self.start_up
 
     @property
     def down(self) -> float:
@@ -147,10 +151,10 @@ def train(
 def _before(objective: Objective, run: Result) -> Before:
     """What the first row of the books is made of."""
     n = 8 * run.theory.n
-    up, down = objective.problem.setup_bits
-    told = run.stepsize.setup_bits * run.theory.n
+    up, down = setup_bits(objective.problem)
+    told, owned = run.stepsize.setup_bits * run.theory.n, ownership_bits(run.theory.support, objective.problem.width)
     first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
-    return Before(up / n, down / n, told / n, (first_up - up - told) / n, (first_down - down) / n)
+    return Before(owned / n, up / n, down / n, told / n, (first_up - up - told - owned) / n, (first_down - down) / n)
 
 
 def compressor_of(objective: Objective, recipe: Recipe) -> Contractive:

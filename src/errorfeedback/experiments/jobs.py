@@ -170,9 +170,7 @@ def constants(recipe: Recipe, method: Method) -> dict[str, Any]:
 
 def _certificate(result: ef.Result) -> dict[str, Any] | None:
     """Theorem 1 along the run, where it says something about it."""
-    proved = (
-        isinstance(result.method, EF21) and result.method.start != "authors" and isinstance(result.stepsize, RareFeatures)
-    )
+    proved = isinstance(result.method, EF21) and not result.method.unproved and isinstance(result.stepsize, RareFeatures)
     if not proved or result.rounds < 1:
         return None
     certificate = ef.verify(result)

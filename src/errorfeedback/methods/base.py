@@ -1,7 +1,8 @@
 """A method is a few pure functions over *some* clients (a shard) and one over the server; all memory is in the states.
 
-Round t: the server has x^t; clients compute their gradients there and send messages; the server turns the mean message
-into a direction; x^{t+1} = x^t - gamma^t direction. Round 0 is `init`.
+Round t: the clients stand at x^t and may ask their node for gradients there or elsewhere; they send messages; the server
+turns the mean message into an estimate g of the gradient. What is made of g is not the method's affair (`directions`,
+`stepsizes`, `downlinks`). Round 0 is `init`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from errorfeedback.compressors.base import Agreed, Compressor, Message, Operator
-from errorfeedback.core import Lifted, Model, Round
+import numpy as np
+
+from errorfeedback.compressors.base import Compressor, Operator
+from errorfeedback.core import VALUE_BITS, Lifted, Model, PerClient, Round
+from errorfeedback.methods.node import Node
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import frame_bits
+from errorfeedback.wire.message import KnownLayout, Message
+
+
+class Traffic(NamedTuple):
+    """Bits up of every client, on average where it varies."""
+
+    first: PerClient
+    """Before the rounds that a theorem counts."""
+    round: PerClient
+    """In every round that it counts."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,14 @@ class Method(ABC):
     compressor: Compressor
     requires: ClassVar[type[Compressor]] = Compressor  # type: ignore[type-abstract]
     """What kind of compressor the method is defined for."""
+    in_expectation: ClassVar[bool] = False
+    """Its theorems speak of averages over its own random choices."""
+    error_feedback: ClassVar[bool] = False
+    """Clients keep gradient estimates and send what is missing from them."""
+    rests: ClassVar[bool] = False
+    """A client that does not answer in a round does nothing in it, so that it need not know x."""
+    memory: ClassVar[int] = 0
+    """Numbers that a client keeps per feature between rounds."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.compressor, self.requires):
@@ -37,25 +60,25 @@ class Method(ABC):
         return self
 
     @abstractmethod
-    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
-        """Round 0 on the clients: the first upload and the clients' memory. `grads` is scratch: it may be overwritten."""
+    def init(self, node: Node, ctx: Round) -> tuple[Message, Any]:
+        """Round 0 on the clients: the first upload and the clients' memory."""
 
     @abstractmethod
-    def client(self, state: Any, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Any]:
-        """A later round on the clients; `state` may be updated in place, `grads` may be overwritten."""
+    def client(self, state: Any, node: Node, ctx: Round) -> tuple[Message, Any]:
+        """A later round on the clients; `state` may be updated in place."""
 
-    def agreed(self, compress: Operator, ctx: Round) -> Agreed:
+    def known(self, compress: Operator, ctx: Round) -> KnownLayout:
         """What both sides know of the clients' message of a round before it is sent."""
-        return compress.agreed(ctx)
+        return compress.known(ctx)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Any]:
-        """Round 0 on the server: direction and memory from the mean of the first upload (`mean` is scratch: copy it)."""
+        """Round 0 on the server: the estimate and memory from the mean of the first upload (`mean` is scratch: copy it)."""
         g = mean.copy()
         return g, g
 
     @abstractmethod
     def server(self, state: Any, mean: Model, ctx: Round) -> tuple[Model, Any]:
-        """A later round on the server: direction and memory, which may be updated in place."""
+        """A later round on the server: the estimate and memory, which may be updated in place."""
 
     def error(self, state: Any, grads: Lifted) -> Lifted | None:
         """g_i - grad f_i(x), for methods whose clients keep gradient estimates g_i (equation 12), else None."""
@@ -65,24 +88,54 @@ class Method(ABC):
         """(1/n) sum_i g_i, which the server keeps where clients keep gradient estimates, else None."""
         return None
 
+    def stands(self, t: int) -> bool:
+        """Whether the estimate is sure to be zero after round t, so that x stays and nobody has to be told where it is."""
+        return False
+
+    @property
+    def exact_from(self) -> int:
+        """The round from which on what is sent exactly carries no error."""
+        return 0
+
+    @property
+    def unproved(self) -> str:
+        """Why no theorem speaks about a run of it; empty where one may."""
+        return ""
+
+    def traffic(self, support: Support) -> Traffic:
+        """What it sends, in frames of float64 values."""
+        message = self.compressor.bits(support)
+        return Traffic(np.zeros(support.n), message)
+
+    def first_error2(self, norms2: PerClient) -> PerClient:
+        """||g_i - grad f_i(x^0)||^2 after round 0, from ||grad f_i(x^0)||^2."""
+        return norms2
+
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[Method]:
         """Instances for the conformance tests: one for every compressor that fits."""
         return [cls(compressor) for compressor in compressors if isinstance(compressor, cls.requires)]
 
     def __str__(self) -> str:
-        shown = [f.name + "=" + repr(getattr(self, f.name)) for f in fields(self) if f.name != "compressor"]
+        shown = [f"{f.name}={getattr(self, f.name)!s}" for f in fields(self) if f.name != "compressor"]
         return f"{type(self).__name__}({', '.join([str(self.compressor), *shown])})"
 
 
+def full_upload(support: Support) -> PerClient:
+    """Bits of every client's whole gradient."""
+    return frame_bits(support.sizes, np.zeros_like(support.sizes), VALUE_BITS)
+
+
 class Memoryless(Method):
-    """The direction is the mean message; nobody remembers anything."""
+    """The estimate is the mean message; nobody remembers anything."""
 
-    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, None]:
-        return self.client(None, grads, compress, ctx)
+    rests: ClassVar[bool] = True
 
-    def client(self, state: None, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, None]:
-        return compress(grads, ctx), None
+    def init(self, node: Node, ctx: Round) -> tuple[Message, None]:
+        return self.client(None, node, ctx)
+
+    def client(self, state: None, node: Node, ctx: Round) -> tuple[Message, None]:
+        return node.compress(node.gradients(), ctx), None
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, None]:
         return mean, None

@@ -14,9 +14,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from errorfeedback.compressors.base import Compressor, Contractive, Message, Operator
+from errorfeedback.compressors.base import Compressor, Contractive
 from errorfeedback.core import Lifted, Model, Round
 from errorfeedback.methods.base import Method
+from errorfeedback.methods.node import Node
+from errorfeedback.wire.message import Message
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,14 @@ class EF14(Method):
     """What was not sent is added to the next gradient."""
 
     requires: ClassVar[type[Compressor]] = Contractive  # type: ignore[type-abstract]
+    memory: ClassVar[int] = 1
 
-    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        return self.client(np.zeros_like(grads), grads, compress, ctx)
+    def init(self, node: Node, ctx: Round) -> tuple[Message, Lifted]:
+        return self.client(np.zeros(node.support.size, dtype=node.problem.dtype), node, ctx)
 
-    def client(self, e: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        e += grads
-        v = compress(e, ctx)
+    def client(self, e: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
+        e += node.gradients()
+        v = node.compress(e, ctx)
         return v, v.take_from(e)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, None]:

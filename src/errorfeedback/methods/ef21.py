@@ -8,48 +8,77 @@ Starts: "zero" is g_i^0 = 0, nothing is sent (so x^1 = x^0); "gradient" is g_i^0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from errorfeedback.compressors.base import Agreed, Compressor, Contractive, Message, Operator
-from errorfeedback.core import Lifted, Model, Round
-from errorfeedback.methods.base import Method
+from errorfeedback.compressors.base import Compressor, Contractive, Operator
+from errorfeedback.core import Lifted, Model, PerClient, Round
+from errorfeedback.methods.base import Method, Traffic, full_upload
+from errorfeedback.methods.node import Node
+from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.message import KnownLayout, Message
 
-STARTS: dict[str, Callable[[Lifted, Operator], tuple[Message, Lifted]]] = {
-    "zero": lambda grads, compress: (compress.nothing(grads), np.zeros_like(grads)),
-    "gradient": lambda grads, compress: (compress.everything(grads), grads.copy()),
-    "authors": lambda grads, compress: (compress.everything(grads), np.zeros_like(grads)),
-}
+
+@dataclass(frozen=True)
+class Start:
+    """What happens in round 0."""
+
+    name: str
+    uploads: bool
+    """Every client sends its gradient."""
+    remembers: bool
+    """g_i^0 is that gradient, and 0 otherwise."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+STARTS = {s.name: s for s in (Start("zero", False, False), Start("gradient", True, True), Start("authors", True, False))}
 
 
 @dataclass(frozen=True)
 class EF21(Method):
-    """Clients send what is missing from their gradient estimates g_i."""
+    """Clients send what is missing from their gradient estimates g_i. `start`: one of STARTS, or its name."""
 
     requires: ClassVar[type[Compressor]] = Contractive  # type: ignore[type-abstract]
-    start: str = "zero"
+    memory: ClassVar[int] = 1
+    error_feedback: ClassVar[bool] = True
+    rests: ClassVar[bool] = True
+    start: Start | str = STARTS["zero"]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.start not in STARTS:
-            raise ValueError(f"start = {self.start!r}; it must be one of {', '.join(STARTS)}")
+        if not isinstance(self.start, Start):
+            if self.start not in STARTS:
+                raise ValueError(f"start = {self.start!r}; it must be one of {', '.join(STARTS)}")
+            object.__setattr__(self, "start", STARTS[self.start])
 
-    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        return STARTS[self.start](grads, compress)
+    @property
+    def first(self) -> Start:
+        """How it begins."""
+        assert isinstance(self.start, Start), "a name was replaced by what it stands for"
+        return self.start
 
-    def client(self, g: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        return compress.follow(g, grads, ctx), g
+    def init(self, node: Node, ctx: Round) -> tuple[Message, Lifted]:
+        zero = np.zeros(node.support.size, dtype=node.problem.dtype)
+        if not self.first.uploads:
+            return node.compress.nothing(zero), zero
+        grads = node.gradients()
+        return node.compress.everything(grads), grads.copy() if self.first.remembers else zero
 
-    def agreed(self, compress: Operator, ctx: Round) -> Agreed:
+    def client(self, g: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
+        return node.compress.track(g, node.gradients(), ctx), g
+
+    def known(self, compress: Operator, ctx: Round) -> KnownLayout:
         if ctx.t:
-            return compress.agreed(ctx)
-        return Agreed(compress.empty) if self.start == "zero" else Agreed(compress.whole, None)
+            return compress.known(ctx)
+        return KnownLayout(compress.whole, None) if self.first.uploads else KnownLayout(compress.empty)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Model]:
-        return (mean, np.zeros_like(mean)) if self.start == "authors" else super().server_init(mean, ctx)
+        return super().server_init(mean, ctx) if self.first.remembers == self.first.uploads else (mean, np.zeros_like(mean))
 
     def server(self, g: Model, c: Model, ctx: Round) -> tuple[Model, Model]:
         g += c
@@ -60,6 +89,23 @@ class EF21(Method):
 
     def estimate(self, g: Model) -> Model:
         return g
+
+    def stands(self, t: int) -> bool:
+        return t == 0 and not self.first.uploads
+
+    @property
+    def exact_from(self) -> int:
+        return 0 if self.first.uploads else 1
+
+    @property
+    def unproved(self) -> str:
+        return "" if self.first.remembers == self.first.uploads else "the authors' start is not Algorithm 1's"
+
+    def traffic(self, support: Support) -> Traffic:
+        return Traffic(full_upload(support) * self.first.uploads, self.compressor.bits(support))
+
+    def first_error2(self, norms2: PerClient) -> PerClient:
+        return np.zeros_like(norms2) if self.first.remembers else norms2
 
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[EF21]:

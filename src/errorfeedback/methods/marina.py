@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from errorfeedback.compressors.base import Agreed, Compressor, Message, Operator, Unbiased
+from errorfeedback.compressors.base import Compressor, Operator, Unbiased
 from errorfeedback.core import Lifted, Model, Round
 from errorfeedback.keyed import COIN, uniform
-from errorfeedback.methods.base import Method
+from errorfeedback.methods.base import Method, Traffic, full_upload
+from errorfeedback.methods.node import Node
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.message import KnownLayout, Message
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class MARINA(Method):
     """Variance-reduced gradient differences. p: the usual choice is the share of entries that the compressor sends."""
 
     requires: ClassVar[type[Compressor]] = Unbiased  # type: ignore[type-abstract]
+    in_expectation: ClassVar[bool] = True
+    memory: ClassVar[int] = 1
     p: float | None = None
 
     def __post_init__(self) -> None:
@@ -38,18 +42,19 @@ class MARINA(Method):
         assert self.p is not None, "bind() fills p in"
         return bool(uniform(ctx.seed, ctx.t, COIN) < self.p)
 
-    def init(self, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        return compress.everything(grads), grads.copy()
+    def init(self, node: Node, ctx: Round) -> tuple[Message, Lifted]:
+        grads = node.gradients()
+        return node.compress.everything(grads), grads.copy()
 
-    def client(self, last: Lifted, grads: Lifted, compress: Operator, ctx: Round) -> tuple[Message, Lifted]:
-        synchronises = self.synchronises(ctx)
-        message = compress.everything(grads) if synchronises else compress(grads - last, ctx)
+    def client(self, last: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
+        grads = node.gradients()
+        message = node.compress.everything(grads) if self.synchronises(ctx) else node.compress(grads - last, ctx)
         last[:] = grads
         return message, last
 
-    def agreed(self, compress: Operator, ctx: Round) -> Agreed:
+    def known(self, compress: Operator, ctx: Round) -> KnownLayout:
         whole = ctx.t == 0 or self.synchronises(ctx)
-        return Agreed(compress.whole, None) if whole else compress.agreed(ctx)
+        return KnownLayout(compress.whole, None) if whole else compress.known(ctx)
 
     def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
         if self.synchronises(ctx):
@@ -57,3 +62,8 @@ class MARINA(Method):
         else:
             g += mean
         return g, g
+
+    def traffic(self, support: Support) -> Traffic:
+        assert self.p is not None, "bind() fills p in"
+        full = full_upload(support)
+        return Traffic(full, self.p * full + (1 - self.p) * self.compressor.bits(support))

@@ -18,18 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.compressors.base import bits_per_index
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
-from errorfeedback.compressors.frames import frame_bits
 from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient
+from errorfeedback.methods.base import full_upload
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
-from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.base import Curvature, Problem, curvature_of
 from errorfeedback.records.network import Pace
 from errorfeedback.smoothness.clients import power_steps
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
 from errorfeedback.stepsizes.theory import Theory, analyse
+from errorfeedback.wire.frames import bits_per_index, frame_bits
 
 FINE = 12
 """More powers of two than this below d: only every other one is tried."""
@@ -60,7 +60,7 @@ class Search:
 
     @cached_property
     def curvature(self) -> Curvature:
-        return self.problem.curvature()
+        return curvature_of(self.problem)
 
     @cached_property
     def theory(self) -> Theory:
@@ -110,13 +110,13 @@ class Search:
         index = np.where(sent < rest[:, None], bits_per_index(np.maximum(rest, 1))[:, None], 0)
         message = frame_bits((sizes - rest)[:, None] + sent, sent * index, VALUE_BITS)
         gamma = np.array([largest_root(theory.L, sqrt(m)) for m in M2])
-        first, *rounds = self._round_prices(frame_bits(sizes, np.zeros_like(sizes), VALUE_BITS), *message.T)
+        first, *rounds = self._round_prices(full_upload(self.problem.support), *message.T)
         prices = first + np.array(rounds) * 2 * self.start.gap / (gamma * self.start.epsilon)
         return np.where(alpha.min(axis=0) < 1, prices, inf).tolist()
 
     def _round_prices(self, *uploads: PerClient) -> list[float]:
         """Of rounds in which the clients send so much."""
-        down = VALUE_BITS * self.problem.support.sizes.astype(np.float64)
+        down = full_upload(self.problem.support)  # x on J_i, in frames
         if self.pace is None:
             return [float((up + self.down * down).mean()) for up in uploads]
         return [self.pace.slowest(up, down) for up in uploads]

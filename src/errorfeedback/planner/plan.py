@@ -15,14 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.compressors.frames import frame_bits
-from errorfeedback.core import VALUE_BITS, Lifted, PerClient
-from errorfeedback.methods.base import Method
-from errorfeedback.methods.dgd import DGD
-from errorfeedback.methods.ef21 import EF21
-from errorfeedback.methods.marina import MARINA
-from errorfeedback.problems.base import Problem
+from errorfeedback.core import Lifted, PerClient
+from errorfeedback.methods.base import Method, full_upload
+from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.records.network import Pace
+from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
@@ -51,10 +48,11 @@ def origin(problem: Problem, relative: float) -> Origin:
     if not 0 < relative < 1:
         raise ValueError(f"epsilon = {relative}; it is the share of ||grad f(x^0)||^2 to reach, between 0 and 1")
     x = np.zeros(problem.d)
-    grads = problem.gradients(x)
+    grads = problem.gradients_at(x)
     gradient = problem.support.scatter(grads) / problem.n
     gap, norms2 = problem.value(x) - problem.lower_bound, problem.support.norms2(grads)
-    epsilon, (up, down) = relative * float(gradient @ gradient), problem.setup_bits
+    epsilon, (up, down) = relative * float(gradient @ gradient), setup_bits(problem)
+    up += ownership_bits(problem.support, problem.width)
     if not epsilon > 0:
         raise ValueError(
             f"||grad f(0)||^2 = {float(gradient @ gradient):g}: x = 0 minimises f, or the gradient is too small to be "
@@ -114,48 +112,36 @@ def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, pace: Pace 
     method = option.method.bind(theory.support)
     gamma = rule.gamma(theory, method)
     rounds = _rounds(theory, method, rule, gamma, start)
-    first, up = _uploads(theory, method)
-    down = VALUE_BITS * theory.sizes.astype(np.float64)
+    first, up = method.traffic(theory.support)
+    down = full_upload(theory.support)  # x on J_i, in frames as well
     before = (first + start.setup_up, down * (first > 0) + start.setup_down)
     return Plan(
         method=option.name,
         rule=type(rule).__name__,
         k=option.k,
-        exact_features=int((~theory.rare).sum()) if isinstance(method, EF21) else 0,
+        exact_features=int((~theory.rare).sum()) if method.error_feedback else 0,
         gamma=gamma,
         rounds=rounds,
         up_bits=float((before[0] + rounds * up).mean()),
         down_bits=float((before[1] + rounds * down).mean()),
         bits_per_round=float(up.mean()),
-        memory_bytes=0 if isinstance(method, DGD) else 8 * theory.r,
+        memory_bytes=8 * method.memory * theory.r,
         seconds=None if pace is None else pace.slowest(*before, float(np.any(before))) + rounds * pace.slowest(up, down),
-        in_expectation=isinstance(method, MARINA),
-        error_feedback=isinstance(method, EF21),
+        in_expectation=method.in_expectation,
+        error_feedback=method.error_feedback,
     )
 
 
 def _rounds(theory: Theory, method: Method, rule: Fixed, gamma: float, start: Origin) -> int:
     proof = rule.proof(theory, method)
-    if proof is None or not isinstance(method, EF21):
+    if proof is None:
         return ceil(2 * start.gap / (gamma * start.epsilon))
     return proof.first + ceil(2 * (start.gap + gamma / 2 * _error(theory, method, proof, start)) / (gamma * start.epsilon))
 
 
-def _error(theory: Theory, method: EF21, proof: Proof, start: Origin) -> float:
+def _error(theory: Theory, method: Method, proof: Proof, start: Origin) -> float:
     """A bound on sum_i w_i G_i in the round from which on Psi falls."""
-    if method.start == "gradient":
-        return 0.0
     if proof.first == 0:
-        return float(proof.weights @ start.norms2)
+        return float(proof.weights @ method.first_error2(start.norms2))
     kept = start.norms2 if theory.rare.all() else theory.support.norms2(start.grads * theory.rare[theory.support.indices])
     return float(proof.weights @ ((1 - theory.alpha_i) * kept))
-
-
-def _uploads(theory: Theory, method: Method) -> tuple[PerClient, PerClient]:
-    """Bits of every client's first upload and of its message in a round."""
-    full = frame_bits(theory.sizes, np.zeros_like(theory.sizes), VALUE_BITS).astype(np.float64)
-    message = method.compressor.bits(theory.support)
-    if isinstance(method, MARINA):
-        assert method.p is not None, "bind() fills p in"
-        return full, method.p * full + (1 - method.p) * message
-    return full * (isinstance(method, EF21) and method.start == "gradient"), message

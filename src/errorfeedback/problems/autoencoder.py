@@ -6,13 +6,16 @@ support is dense. f is not globally smooth: no theorem gives a step size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, precision
-from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, Point, Sample, precision
+from errorfeedback.keyed import sampled_rows
+from errorfeedback.problems.base import Problem
 from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.sparsity.support import full_support
 
@@ -30,33 +33,29 @@ class Autoencoder(Problem):
     def split(self, x: Model) -> tuple[Floats, Floats]:
         """D and E."""
         features = self.data.shape[1]
-        D, E = np.split(self.restrict(x), 2)
+        D, E = np.split(x, 2)
         return D.reshape(features, self.code), E.reshape(self.code, features)
 
-    def values(self, x: Model) -> PerClient:
-        D, E = self.split(x)
-        found = np.empty(self.n)
-        for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
-            a = self.data[lo:hi]
-            found[i] = _mean_square((a @ E.T) @ D.T - a)
-        return found
+    def values(self, at: Point) -> PerClient:
+        return np.array([_mean_square((a @ E.T) @ D.T - a) for a, D, E in self._clients(at)])
 
-    def gradients(
-        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
-    ) -> Lifted:
-        D, E = self.split(x)
-        out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
-        parts = out.reshape(self.n, 2, D.size)
-        for i, (lo, hi) in enumerate(zip(self.rows[:-1], self.rows[1:], strict=True)):
-            a = self.data[lo:hi]
+    def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
+        parts = out.reshape(self.n, 2, self.d // 2)
+        for i, (a, D, E) in enumerate(self._clients(at, rows)):
             codes = a @ E.T
             residual = codes @ D.T - a
             if values is not None:
                 values[i] = _mean_square(residual)
-            residual *= 2.0 / (hi - lo)
+            residual *= 2.0 / len(a)
             parts[i, 0] = (residual.T @ codes).ravel()  # f's derivative in D
             parts[i, 1] = ((residual @ D).T @ a).ravel()  # and in E
-        return out
+
+    def _clients(self, at: Point, rows: Sample | None = None) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Every client's rows, D and E."""
+        chosen, ends = (None, self.rows) if rows is None else sampled_rows(rows, self.rows, self.support.first)
+        for i, (lo, hi) in enumerate(pairwise(ends)):
+            x = at.shared if at.shared is not None else at.on(self.support.gather)[i * self.d : (i + 1) * self.d]
+            yield self.data[lo:hi] if chosen is None else self.data[chosen[lo:hi]], *self.split(x)
 
     @property
     def work(self) -> int:
@@ -75,10 +74,9 @@ class Autoencoder(Problem):
             discarded_rows=self.discarded_rows,
         )
 
-    def curvature(self) -> Curvature:
-        raise ValueError(
-            "the auto-encoder has no global smoothness constant, so no theorem gives it a step size; use ef.Constant"
-        )
+    @property
+    def lower_bound(self) -> float:
+        return 0.0
 
     def __str__(self) -> str:
         return (

@@ -1,55 +1,69 @@
-"""What is minimised: f(x) = (1/n) sum_i f_i(x), and what a theorem may know about its curvature."""
+"""What is minimised: f(x) = (1/n) sum_i f_i(x). A problem is an oracle of four members, `support`, `gradients`, `values` and
+`shard`; what else can be known about it is a capability (`Bounded`, `Normed`, `Prepared`, `ReadsAhead`).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample
 from errorfeedback.notebook import table
 from errorfeedback.sparsity.support import Support
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """Upper bounds on the Hessians: H_i = A_i' diag(w) A_i + diagonal * I on J_i, for the rows A_i of client i."""
-
-    A: sparse.csr_array
-    """(rows, d), the rows of a client together."""
-    lifted: sparse.csr_array
-    """(rows, sum |J_i|): the same entries at their lifted positions."""
-    weights: PerRow
-    rows: Integers
-    """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
-    diagonal: float
-    quadratic: bool
-    """The Hessians of the rows' part are constant, so that statements about H_i are exact."""
-    convex: bool
-    """Every f_i is convex (the rows' part always is)."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Problem(ABC):
     """n clients, each with a smooth f_i that depends on the features J_i only.
 
-    Vectors x have one entry per *active* feature (`d`); the functions that take x also accept one with an entry
-    per column of the data (`width`), in which columns that no client has are ignored.
+    Vectors x have one entry per *active* feature (`d`); `value`, `gradient`, `gradients_at` and `values_at` also accept one
+    with an entry per column of the data (`width`), in which columns that no client has are ignored.
     """
 
     support: Support
-    columns: Integers
-    """(d,): the column of the data that each active feature came from."""
-    width: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     """The precision of data, memory and messages."""
+    columns: Integers = field(default=None)  # type: ignore[arg-type]
+    """(d,): the column of the data that each active feature came from; by default its own number."""
+    width: int = 0
+    """Columns of the data; by default those that are active."""
     _memo: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.columns is None:
+            object.__setattr__(self, "columns", np.arange(self.support.d))
+            object.__setattr__(self, "width", self.support.d)
+
+    @abstractmethod
+    def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
+        """out = the gradients of all f_i where the clients stand, lifted; `values` gets the f_i in the same pass. Over a
+        sample of the rows they are unbiased estimates of both."""
+
+    @abstractmethod
+    def values(self, at: Point) -> PerClient:
+        """f_i of every client where it stands."""
+
+    @abstractmethod
+    def shard(self, lo: int, hi: int) -> Problem:
+        """The clients lo, ..., hi - 1 as a problem of their own."""
+
+    @property
+    def lower_bound(self) -> float:
+        """A value that f never goes below (Assumption 3); minus infinity where none is known."""
+        return -inf
+
+    @property
+    def work(self) -> int:
+        """How many numbers of data and memory a round goes through: an engine shares it out."""
+        return self.support.size
 
     @property
     def n(self) -> int:
@@ -80,62 +94,23 @@ class Problem(ABC):
         out[self.columns] = x
         return out
 
+    def values_at(self, x: Model) -> PerClient:
+        """f_i(x) of every client."""
+        return self.values(Point(self.restrict(x)))
+
+    def gradients_at(self, x: Model) -> Lifted:
+        """The gradients of all f_i at x, lifted."""
+        out = np.empty(self.support.size, dtype=self.dtype)
+        self.gradients(Point(self.restrict(x)), out)
+        return out
+
     def value(self, x: Model) -> float:
         """f(x)."""
-        return float(np.mean(self.values(x)))
+        return float(np.mean(self.values_at(x)))
 
     def gradient(self, x: Model) -> Model:
         """The gradient of f, one entry per active feature."""
-        return self.support.scatter(self.gradients(x)) / self.n
-
-    @abstractmethod
-    def values(self, x: Model) -> PerClient:
-        """f_i(x) of every client."""
-
-    @abstractmethod
-    def gradients(
-        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
-    ) -> Lifted:
-        """The gradients of all f_i, lifted; written to `out` where one is given. `values` gets the f_i in the same pass.
-        `looked`: what `look` said of this x."""
-
-    def look(self, x: Model, work: Lifted) -> bool:
-        """Read x ahead of `gradients`, if it is so long that shards had better read it one right after the other, and do the
-        rest afterwards; whether that was done. `work` is scratch."""
-        return False
-
-    @property
-    @abstractmethod
-    def work(self) -> int:
-        """How many numbers of data and memory a round goes through."""
-
-    @abstractmethod
-    def shard(self, lo: int, hi: int) -> Problem:
-        """The clients lo, ..., hi - 1 as a problem of their own."""
-
-    @abstractmethod
-    def curvature(self) -> Curvature:
-        """What bounds the Hessians, or an error that says why nothing does."""
-
-    @property
-    def cuts(self) -> list[int] | None:
-        """0, ..., n: which clients' rows lie on which rank, where they lie on several."""
-        return None
-
-    @property
-    def norms(self) -> PerClient | None:
-        """L_i of every client, where the rows to compute them from are not all here."""
-        return None
-
-    @property
-    def setup_bits(self) -> tuple[int, int]:
-        """What crossed the wire up and down before round 0, all clients together."""
-        return 0, 0
-
-    @property
-    def lower_bound(self) -> float:
-        """A value that f never goes below (Assumption 3): all losses here are non-negative."""
-        return 0.0
+        return self.support.scatter(self.gradients_at(x)) / self.n
 
     def __str__(self) -> str:
         return f"n = {self.n} clients, d = {self.d} features, c = {self.support.c}, r = {self.support.r}"
@@ -159,3 +134,75 @@ class Problem(ABC):
         if make not in self._memo:
             self._memo[make] = make(self)
         return self._memo[make]
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Upper bounds on the Hessians: H_i = A_i' diag(w) A_i + diagonal * I on J_i, for the rows A_i of client i."""
+
+    A: sparse.csr_array
+    """(rows, d), the rows of a client together."""
+    lifted: sparse.csr_array
+    """(rows, sum |J_i|): the same entries at their lifted positions."""
+    weights: PerRow
+    rows: Integers
+    """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
+    diagonal: float
+    quadratic: bool
+    """The Hessians of the rows' part are constant, so that statements about H_i are exact."""
+    convex: bool
+    """Every f_i is convex (the rows' part always is)."""
+
+
+class Bounded(ABC):
+    """A problem whose Hessians have a known bound: what theorems, scaling and first guesses ask for."""
+
+    @abstractmethod
+    def curvature(self) -> Curvature:
+        """The bound, or an error that says why there is none."""
+
+
+class Normed(ABC):
+    """A problem of which only every client's L_i is known."""
+
+    @property
+    @abstractmethod
+    def norms(self) -> PerClient:
+        """L_i of every client."""
+
+
+class Prepared(ABC):
+    """A problem that took an exchange with the clients before round 0."""
+
+    @property
+    @abstractmethod
+    def setup_bits(self) -> tuple[int, int]:
+        """What crossed the wire up and down, all clients together."""
+
+
+class ReadsAhead(ABC):
+    """A problem whose gradients take two passes, of which the first alone reads x: where x is so long that shards had better
+    read it one right after the other, an engine lets them do that first."""
+
+    @abstractmethod
+    def read_ahead(self, x: Model, work: Lifted) -> bool:
+        """The first pass, if that pays; whether it was done. `work` is scratch."""
+
+    @abstractmethod
+    def gradients_after_reading(self, x: Model, out: Lifted, values: PerClient | None) -> None:
+        """The rest of `gradients` at that x."""
+
+
+def curvature_of(problem: Problem) -> Curvature:
+    """What bounds the Hessians, or an error that says what to do without."""
+    if not isinstance(problem, Bounded):
+        raise ValueError(
+            f"{type(problem).__name__} has no known bound on its curvature (no global smoothness constant), so no theorem "
+            "gives it a step size; use ef.Constant(gamma) or ef.Automatic(guess=gamma)"
+        )
+    return problem.curvature()
+
+
+def setup_bits(problem: Problem) -> tuple[int, int]:
+    """What crossed the wire up and down before round 0, all clients together."""
+    return problem.setup_bits if isinstance(problem, Prepared) else (0, 0)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, precision
-from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample, precision
+from errorfeedback.keyed import sampled_rows
+from errorfeedback.problems.base import Bounded, Curvature, Problem, ReadsAhead
 from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
@@ -35,8 +37,8 @@ Matrix = Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GLM(Problem):
-    """A linear model trained across clients. Made by `least_squares` and `logistic`."""
+class GLM(Problem, Bounded, ReadsAhead):
+    """A linear model trained across clients. Made by `least_squares`, `logistic` and, for a loss of your own, `glm`."""
 
     A: sparse.csr_array
     """(rows, d), the rows of a client together, active columns only."""
@@ -60,9 +62,12 @@ class GLM(Problem):
     """The sum of all clients' sample weights."""
 
     @cached_property
-    def shares(self) -> PerRow | None:
+    def shares(self) -> PerRow:
         """(rows,): f_i = sum_rows share * loss; 1/m_i where there are no sample weights."""
-        return None if self.sample_weight is None else self.support.n_total * self.sample_weight / self.weight_sum
+        if self.sample_weight is not None:
+            return (self.support.n_total * self.sample_weight / self.weight_sum).astype(self.dtype)
+        m = np.diff(self.rows)
+        return np.repeat((1.0 / m).astype(self.dtype), m)
 
     @property
     def weight_sums(self) -> PerClient:
@@ -79,24 +84,27 @@ class GLM(Problem):
         return self.layout.make(self.lifted, self.support, self.rows)
 
     @cached_property
-    def weights(self) -> PerRow:
-        """curvature / m_i of every row: H_i = A_i' diag(weights) A_i bounds the Hessian of the rows' part."""
-        if self.shares is not None:
-            return (self.loss.curvature * self.shares).astype(self.dtype)
-        m = np.diff(self.rows)
-        return np.repeat((self.loss.curvature / m).astype(self.dtype), m)
+    def separate_blocks(self) -> Blocks:
+        """For clients that each stand at a point of their own."""
+        return self.blocks.separate()
 
-    def values(self, x: Model) -> PerClient:
-        x = self.restrict(x)
-        z = self.blocks.predictions
-        self.blocks.forward(x, z, np.empty(self.support.size, dtype=self.dtype))
+    def values(self, at: Point) -> PerClient:
+        blocks, x = self._standing(at)
+        z = blocks.predictions
+        blocks.forward(x, z, np.empty(self.support.size, dtype=self.dtype))
         losses = self._over_clients(self.loss.values(z, self.target))
         if not self.regularizer.curvature:
             return losses
-        return losses + self.support.sums(self.regularizer.values(self.support.gather(x)))
+        return losses + self.support.sums(self.regularizer.values(at.on(self.support.gather)))
+
+    def _standing(self, at: Point) -> tuple[Blocks, Model]:
+        """The rows, and what their kernels read x from."""
+        if at.shared is not None:
+            return self.blocks, at.shared if self._ready(at.shared) else self.restrict(at.shared)
+        return self.separate_blocks, at.on(self.support.gather)
 
     def _over_clients(self, losses: PerRow) -> PerClient:
-        if self.shares is not None:
+        if self.sample_weight is not None:
             return np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64)
         return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
 
@@ -104,31 +112,53 @@ class GLM(Problem):
         """Whether kernels can read x as it is."""
         return isinstance(x, np.ndarray) and x.shape == (self.support.d,) and x.dtype == self.dtype and x.flags.c_contiguous
 
-    def look(self, x: Model, work: Lifted) -> bool:
+    def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
+        if rows is not None:
+            self._sampled(at, out, rows, values)
+            return
+        blocks, x = self._standing(at)
+        losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
+        self.loss.gradients(blocks, x, self.target, self.shares, out, losses)
+        if values is not None or self.regularizer.curvature:
+            self._finish(at, out, losses, values)
+
+    def read_ahead(self, x: Model, work: Lifted) -> bool:
         if not self.blocks.apart or x.nbytes < FAR or not self._ready(x):
             return False  # `gradients` knows what to do with another x
         self.blocks.forward(x, self.blocks.predictions, work)
         return True
 
-    def gradients(
-        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
-    ) -> Lifted:
-        if not self._ready(x):
-            x = self.restrict(x)
-        out = np.empty(self.support.size, dtype=self.dtype) if out is None else out
+    def gradients_after_reading(self, x: Model, out: Lifted, values: PerClient | None) -> None:
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
-        if looked:
-            self.loss.back(self.blocks, self.target, self.weights, out, losses)
-        else:
-            self.loss.gradients(self.blocks, x, self.target, self.weights, out, losses)
+        self.loss.back(self.blocks, self.target, self.shares, out, losses)
+        self._finish(Point(x), out, losses, values)
+
+    def _finish(self, at: Point, out: Lifted, losses: PerRow | None, values: PerClient | None) -> None:
+        """Sum up the losses, and add the penalty."""
         if values is not None and losses is not None:
             values[:] = self._over_clients(losses)
         if self.regularizer.curvature:
-            own = self.support.gather(x)
+            own = at.on(self.support.gather)
             out += self.regularizer.slopes(own)
             if values is not None:
                 values += self.support.sums(self.regularizer.values(own))
-        return out
+
+    def _sampled(self, at: Point, out: Lifted, rows: Sample, values: PerClient | None) -> None:
+        """The same over some rows of every client, which stand for all: share m_i / (rows in the sample)."""
+        chosen, ends = sampled_rows(rows, self.rows, self.support.first)
+        A, b = self.lifted[chosen], self.target[chosen]
+        counts = np.diff(ends)
+        shares = self.shares[chosen] * np.repeat((np.diff(self.rows) / counts).astype(self.dtype), counts)
+        z = A @ at.on(self.support.gather)
+        if values is not None:
+            values[:] = np.add.reduceat(self.loss.values(z, b) * shares, ends[:-1], dtype=np.float64)
+        self.loss.slopes(z, b, shares, z)
+        out[:] = A.T @ z
+        self._finish(at, out, None, values)
+
+    @property
+    def lower_bound(self) -> float:
+        return float(np.mean(self._over_clients(self.loss.floor(self.target))))
 
     @property
     def work(self) -> int:
@@ -162,10 +192,15 @@ class GLM(Problem):
         )
 
     def curvature(self) -> Curvature:
+        if not isfinite(self.loss.curvature):
+            raise ValueError(
+                f"{type(self.loss).__name__} has no bound on its curvature, and what was asked for needs one; "
+                "use ef.Constant(gamma), or ef.Automatic(guess=gamma) on unscaled features"
+            )
         return Curvature(
             A=self.A,
             lifted=self.lifted,
-            weights=self.weights,
+            weights=self.loss.curvature * self.shares,
             rows=self.rows,
             diagonal=self.regularizer.curvature,
             quadratic=self.loss.quadratic,
@@ -185,6 +220,31 @@ class GLM(Problem):
         return "; ".join([head, *filter(None, notes)])
 
 
+def glm(
+    A: Matrix,
+    b: ArrayLike,
+    clients: Clients,
+    loss: Loss,
+    *,
+    regularizer: Regularizer | None = None,
+    intercept: bool = False,
+    dtype: DTypeLike = np.float64,
+    sample_weight: ArrayLike | None = None,
+) -> GLM:
+    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any convex loss of a prediction and a number.
+
+    `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
+    With `intercept` a column of ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages.
+    With `sample_weight` (one number per row) f is the weighted mean over all rows, whatever the sizes of the clients:
+    f_i = n sum_rows w loss / (the sum of all w).
+    """
+    target = np.asarray(b)
+    if target.dtype.kind not in "fiub":
+        raise ValueError(f"b has the type {target.dtype}; {type(loss).__name__.lower()} needs numbers")
+    matrix = _as_csr(A, intercept, dtype)
+    return _glm(matrix, target.astype(np.float64), clients, loss, regularizer, intercept, sample_weight)
+
+
 def least_squares(
     A: Matrix,
     b: ArrayLike,
@@ -195,21 +255,13 @@ def least_squares(
     dtype: DTypeLike = np.float64,
     sample_weight: ArrayLike | None = None,
 ) -> GLM:
-    """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x).
-
-    `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
-    With `intercept` a column of ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages.
-    With `sample_weight` (one number per row) f is the weighted mean over all rows, whatever the sizes of the clients:
-    f_i = n sum_rows w loss / (the sum of all w).
+    """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x). Options as in `glm`.
 
     >>> least_squares(np.eye(4), np.ones(4), clients=2).value(np.zeros(4))
     1.0
     """
-    target = np.asarray(b)
-    if target.dtype.kind not in "fiub":
-        raise ValueError(f"b has the type {target.dtype}; least squares needs numbers")
-    return _glm(
-        _as_csr(A, intercept, dtype), target.astype(np.float64), clients, Squared(), regularizer, intercept, sample_weight
+    return glm(
+        A, b, clients, Squared(), regularizer=regularizer, intercept=intercept, dtype=dtype, sample_weight=sample_weight
     )
 
 
@@ -225,7 +277,7 @@ def logistic(
     classes: tuple[Any, Any] | None = None,
 ) -> GLM:
     """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); y in any two values, the larger one is +1.
-    `classes` names the two where the rows at hand need not have both. Other options as in `least_squares`.
+    `classes` names the two where the rows at hand need not have both. Other options as in `glm`.
 
     >>> logistic(np.eye(4), ["no", "yes", "no", "yes"], clients=2).classes
     ('no', 'yes')

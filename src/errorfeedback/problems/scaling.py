@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Lifted, Model, PerClient
-from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.core import Lifted, Model, PerClient, Point, Sample
+from errorfeedback.problems.base import Bounded, Curvature, Prepared, Problem, ReadsAhead, curvature_of
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.sparsity.support import add_at
@@ -27,7 +27,7 @@ HUGE = 2.0**1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scaled(Problem):
+class Scaled(Problem, Bounded, Prepared, ReadsAhead):
     """The problem `inner` in the variable z = x / scale. Made by `scaled`."""
 
     inner: Problem
@@ -40,18 +40,27 @@ class Scaled(Problem):
     def setup_bits(self) -> tuple[int, int]:
         return self.exchange
 
-    def values(self, x: Model) -> PerClient:
-        return self.inner.values(self.scale * self.restrict(x))
+    def values(self, at: Point) -> PerClient:
+        return self.inner.values(self._inside(at))
 
-    def gradients(
-        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
-    ) -> Lifted:
-        out = self.inner.gradients(self.scale * self.restrict(x), out, values, looked)
+    def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
+        self.inner.gradients(self._inside(at), out, rows=rows, values=values)
         out *= self._lifted_scale
-        return out
 
-    def look(self, x: Model, work: Lifted) -> bool:
-        return x.nbytes >= FAR and x.shape == (self.d,) and self.inner.look(self.scale * x, work)
+    def read_ahead(self, x: Model, work: Lifted) -> bool:
+        far = x.nbytes >= FAR and x.shape == (self.d,)
+        return far and isinstance(self.inner, ReadsAhead) and self.inner.read_ahead(self.scale * x, work)
+
+    def gradients_after_reading(self, x: Model, out: Lifted, values: PerClient | None) -> None:
+        assert isinstance(self.inner, ReadsAhead), "who does not read ahead has not read"
+        self.inner.gradients_after_reading(self.scale * x, out, values)
+        out *= self._lifted_scale
+
+    def _inside(self, at: Point) -> Point:
+        """Where the clients stand in the variable of `inner`."""
+        if at.shared is not None:
+            return Point(shared=self.scale * at.shared)
+        return Point(own=self._lifted_scale * at.on(self.support.gather))
 
     @cached_property
     def _lifted_scale(self) -> Lifted:
@@ -63,10 +72,18 @@ class Scaled(Problem):
 
     def shard(self, lo: int, hi: int) -> Scaled:
         inner = self.inner.shard(lo, hi)
-        return Scaled(inner.support, self.columns, self.width, self.dtype, inner, self.scale, self.exchange)
+        return Scaled(
+            support=inner.support,
+            columns=self.columns,
+            width=self.width,
+            dtype=self.dtype,
+            inner=inner,
+            scale=self.scale,
+            exchange=self.exchange,
+        )
 
     def curvature(self) -> Curvature:
-        k = self.inner.curvature()
+        k = curvature_of(self.inner)
         if k.diagonal:
             raise ValueError(
                 "a scaled problem has no constants with the non-convex penalty: it is not one number per feature"
@@ -109,13 +126,21 @@ def scaled(problem: Problem, together: Together = ALONE) -> Scaled:
     down = 8 * problem.dtype.itemsize * support.size
     scale = (1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype)
     exchange = tuple(sum(bits) for bits in zip(*together.all((up, down)), strict=True))
-    return Scaled(support, problem.columns, problem.width, problem.dtype, problem, scale, exchange)
+    return Scaled(
+        support=support,
+        columns=problem.columns,
+        width=problem.width,
+        dtype=problem.dtype,
+        inner=problem,
+        scale=scale,
+        exchange=exchange,
+    )
 
 
 def _sums(problem: Problem) -> Lifted:
     """The diagonal of every client's curvature bound; what is too large or too small to be squared counts as `HUGE` or tiny,
     which brings it nearer to 1 as well."""
-    k = problem.curvature()
+    k = curvature_of(problem)
     with np.errstate(over="ignore"):
         squares = sparse.csr_array((k.lifted.data**2, k.lifted.indices, k.lifted.indptr), shape=k.lifted.shape)
         return np.clip(squares.T @ k.weights, np.finfo(np.float64).tiny, HUGE)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Lifted, Model, PerClient
-from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.core import Lifted, PerClient, Point, Sample
+from errorfeedback.problems.base import Bounded, Curvature, Normed, Prepared, Problem
 from errorfeedback.problems.blocks.base import Fill
 from errorfeedback.problems.glm import GLM, layout_for
 from errorfeedback.problems.together import ALONE, Together
@@ -23,7 +23,7 @@ from errorfeedback.sparsity.support import Support
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spread(Problem):
+class Spread(Problem, Bounded, Normed, Prepared):
     """All clients; `part` has this process's own. Made by `runtime.spread`."""
 
     L_i: PerClient
@@ -74,23 +74,18 @@ class Spread(Problem):
     def work(self) -> int:
         return self.size
 
-    def values(self, x: Model) -> PerClient:
-        """f_i(x) of every client; all processes must ask at the same time."""
-        return np.concatenate(self._together.all(self.part.values(x)))
+    def values(self, at: Point) -> PerClient:
+        """f_i of every client; all processes must ask at the same time."""
+        return np.concatenate(self._together.all(self.part.values(at)))
 
-    def gradients(
-        self, x: Model, out: Lifted | None = None, values: PerClient | None = None, looked: bool = False
-    ) -> Lifted:
+    def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
         """All gradients, lifted; all processes must ask at the same time."""
-        mine = np.empty(self.part.n)
-        found = self._together.all((self.part.gradients(x, values=mine), mine))
-        grads, losses = (np.concatenate(each) for each in zip(*found, strict=True))
-        if values is not None:
-            values[:] = losses
-        if out is None:
-            return grads
+        mine, losses = np.empty(self.part.support.size, dtype=self.dtype), np.empty(self.part.n)
+        self.part.gradients(at, mine, rows=rows, values=losses)
+        grads, told = (np.concatenate(each) for each in zip(*self._together.all((mine, losses)), strict=True))
         out[:] = grads
-        return out
+        if values is not None:
+            values[:] = told
 
     def shard(self, lo: int, hi: int) -> Problem:
         first = self.part.support.first

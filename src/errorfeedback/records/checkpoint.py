@@ -18,6 +18,7 @@ import numpy as np
 
 from errorfeedback.records.files import TEMPORARY, WRONG, DamagedError, read, write
 from errorfeedback.records.lock import locked
+from errorfeedback.records.packing import is_storable
 
 LOG = logging.getLogger("errorfeedback")
 ROUNDS = "round-"
@@ -82,7 +83,8 @@ class Folder:
                 raise ValueError(f"{holds} that cannot go on, for there is no {self.run.name}; choose another folder")
             raise ValueError(f'{holds}; continue it with ef.resume("{self.path}"), or choose another folder')
         with self._writing():
-            write(self.problem, problem)
+            if is_storable(problem):
+                write(self.problem, problem)
             write(self.run, run)
 
     @contextmanager

@@ -1,8 +1,8 @@
 """Values <-> a JSON tree and a list of arrays, without pickle.
 
 Packed are None, numbers, text, paths, tuples, lists, dicts, numpy arrays and dtypes, CSR arrays, and what this package
-defines: its frozen dataclasses (problems, methods, rules, ...), its classes and its enums. Nothing else is made by
-unpacking.
+defines: its frozen dataclasses (problems, methods, rules, ...), its classes and its enums; and the frozen dataclasses that
+this process has declared to be `storable`. Nothing else is made by unpacking.
 """
 
 from __future__ import annotations
@@ -15,13 +15,34 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 PACKAGE = __name__.split(".")[0]
 PLAIN = (bool, int, float, str, type(None))
+DECLARED: dict[str, type[Any]] = {}
+"""Classes of the user's own, by name."""
+K = TypeVar("K", bound=type[Any])
+
+
+def storable(kind: K) -> K:
+    """Declare that checkpoints may hold a frozen dataclass of your own (a method, a loss, a problem, ...), and that whoever
+    goes on from one may make it again. Use it as a decorator, above `@dataclass(frozen=True)`.
+
+    >>> from dataclasses import dataclass
+    >>> @storable
+    ... @dataclass(frozen=True)
+    ... class Mine:
+    ...     k: int
+    >>> unpack(*pack(Mine(3)))
+    Mine(k=3)
+    """
+    if not is_dataclass(kind) or not vars(kind)["__dataclass_params__"].frozen:
+        raise ValueError(f"{kind.__qualname__} is not a frozen dataclass, so a checkpoint cannot hold it")
+    DECLARED[_name(kind)] = kind
+    return kind
 
 
 def pack(value: Any) -> tuple[Any, list[np.ndarray[Any, Any]]]:
@@ -61,6 +82,15 @@ def fingerprint(value: Any) -> str:
     return digest.hexdigest()
 
 
+def is_storable(value: Any) -> bool:
+    """Whether a checkpoint can hold the value."""
+    try:
+        pack(value)
+    except TypeError:
+        return False
+    return True
+
+
 class _Packer:
     def __init__(self) -> None:
         self.arrays: list[np.ndarray[Any, Any]] = []
@@ -76,7 +106,7 @@ class _Packer:
                 return {kind: content(self, value)}
         raise TypeError(
             f"{value!r} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold: "
-            f"it holds numbers, text, arrays and the frozen dataclasses of {PACKAGE}"
+            f"it holds numbers, text, arrays, the frozen dataclasses of {PACKAGE}, and those declared with ef.storable"
         )
 
     def array(self, value: np.ndarray[Any, Any]) -> Any:
@@ -95,13 +125,15 @@ def _name(kind: type[Any]) -> str:
 
 
 def _ours(kind: type[Any]) -> bool:
-    return kind.__module__.split(".")[0] == PACKAGE
+    return kind.__module__.split(".")[0] == PACKAGE or _name(kind) in DECLARED
 
 
 def _find(name: str) -> type[Any]:
+    if name in DECLARED:
+        return DECLARED[name]
     module, _, qualname = name.partition(":")
     if module.split(".")[0] != PACKAGE:
-        raise ValueError(f"{name!r} is not a class of {PACKAGE}")
+        raise ValueError(f"{name!r} is not a class of {PACKAGE}, and was not declared with ef.storable before")
     found = vars(import_module(module)).get(qualname)
     if not inspect.isclass(found) or not _ours(found):
         raise ValueError(f"{name!r} is not a class of this version of {PACKAGE}")

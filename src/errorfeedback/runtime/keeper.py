@@ -103,4 +103,12 @@ def identity(problem: Problem, options: dict[str, Any]) -> dict[str, str]:
     told = {name: repr(value) for name, value in options.items()}
     told["x0"] = fingerprint(options["x0"])
     short = {name: text if len(text) <= LONG else fingerprint(text) for name, text in told.items()}
-    return {"version": errorfeedback.__version__, "format": str(FORMAT), "data": fingerprint(problem), **short}
+    return {"version": errorfeedback.__version__, "format": str(FORMAT), "data": data_of(problem), **short}
+
+
+def data_of(problem: Problem) -> str:
+    """A hash of the data; where they cannot be hashed (functions of the user), of who owns which feature."""
+    try:
+        return fingerprint(problem)
+    except TypeError:
+        return f"{type(problem).__qualname__} {fingerprint(problem.support)}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from errorfeedback.problems.base import Problem
@@ -16,6 +17,9 @@ from errorfeedback.runtime.keeper import Keeper, identity, keeping
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
 from errorfeedback.runtime.soundness import check_problem, check_run, check_snapshot
+
+OWN = {"errorfeedback", "numpy", "numba", "scipy", "contextlib"}
+"""Who does the work of a run."""
 
 
 def resume(
@@ -38,6 +42,10 @@ def resume(
             "checkpoint: errorfeedback train --checkpoint FOLDER, or solve(..., checkpoint=ef.Checkpoint(FOLDER))"
         )
     run: dict[str, Any] = trusted(place.run, check_run)
+    if problem is None and not place.problem.exists():
+        raise ValueError(
+            f"{place.path} does not hold the problem, which has functions of your own: give ef.resume(problem=...)"
+        )
     given: Problem = trusted(place.problem, check_problem) if problem is None else problem
     who = identity(given, run["options"] | (expected or {}))
     refuse_others(who, run["identity"], place.run)
@@ -58,8 +66,16 @@ def _explained(place: Folder) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError) as error:
+        if _is_foreign(error):
+            raise
         what = f"{type(error).__name__}: {error}"
         raise DamagedError(
             f"the run in {place.path} cannot go on ({what[:LONG]}): its state is not one that this version wrote; begin it "
             "again in another folder"
         ) from error
+
+
+def _is_foreign(error: BaseException) -> bool:
+    """Whether it came through a function of the user: a watch, a method, a problem."""
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return any(name.split(".")[0] not in OWN for name in frames)

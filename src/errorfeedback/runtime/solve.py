@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.core import Model
+from errorfeedback.directions.base import Direction
+from errorfeedback.directions.steepest import Steepest
+from errorfeedback.downlinks.base import Downlink
+from errorfeedback.downlinks.whole import Whole
 from errorfeedback.methods.base import Method
 from errorfeedback.notebook import shown, table
-from errorfeedback.problems.base import Problem
+from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.history import History
 from errorfeedback.runtime.agreement import agree, of_run
 from errorfeedback.runtime.certificate import Certificate, certify
 from errorfeedback.runtime.keeper import Keeper, identity, keeping
-from errorfeedback.runtime.local import Engine, Local
+from errorfeedback.runtime.ledger import Ledger, ownership_bits
+from errorfeedback.runtime.local import Engine, Local, Setup
+from errorfeedback.runtime.observer import Observer
 from errorfeedback.runtime.server import Server
-from errorfeedback.runtime.stopping import Stop
+from errorfeedback.runtime.stopping import Stop, Stops
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.stepsizes.theory import Theory, analyse
 
@@ -75,6 +81,8 @@ def solve(
     method: Method,
     stepsize: StepSize,
     *,
+    direction: Direction | None = None,
+    downlink: Downlink | None = None,
     rounds: int,
     x0: Model | None = None,
     seed: int = 0,
@@ -90,8 +98,9 @@ def solve(
 ) -> Result:
     """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first `densely` and the last.
 
-    `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on f (0 by default: all
-    losses here are non-negative). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
+    `direction` is what the server makes of the estimate (`Steepest()`), `downlink` how its step reaches the clients
+    (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on
+    f (the problem's own by default). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
     server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
     `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on.
 
@@ -104,11 +113,16 @@ def solve(
     for name, number, least in (("rounds", rounds, 0), ("every", every, 1), ("densely", densely, 0), ("seed", seed, 0)):
         if not isinstance(number, (int, np.integer)) or number < least:
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
-    stepsize.check(method)
+    direction = Steepest() if direction is None else direction
+    downlink = Whole() if downlink is None else downlink
+    stepsize.check(method, direction)
+    downlink.check(method)
     start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
     options: dict[str, Any] = {
         "method": method,
         "stepsize": stepsize,
+        "direction": direction,
+        "downlink": downlink,
         "rounds": int(rounds),
         "x0": start,
         "seed": int(seed),
@@ -140,6 +154,8 @@ def carry_out(
     *,
     method: Method,
     stepsize: StepSize,
+    direction: Direction,
+    downlink: Downlink,
     rounds: int,
     x0: Model,
     seed: int,
@@ -163,21 +179,35 @@ def carry_out(
     def due(t: int) -> bool:
         return t < densely or t % every == 0
 
-    server = Server(problem, method, stepsize, theory, f_star, prox, stop)
-    session = engine.open(problem, method)
+    proof = stepsize.proof(theory, method)
+    ledger = Ledger(problem.support, 8 * problem.dtype.itemsize, stepsize.commands)
+    up, down = setup_bits(problem)
+    ledger.prepared(up + stepsize.setup_bits * problem.n, down, ownership_bits(problem.support, problem.width))
+    observer = Observer(theory, proof, f_star, prox)
+    server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
+    start = problem.restrict(x0).copy()
+    session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands))
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
-            start = problem.restrict(x0).copy()
-            x, returned, stopped, t, rows = session.carry(
-                lambda: (*server.run(session, start, rounds, seed, due, metrics, watch, keeper), server.rows)
-            )
+            ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, keeper))
     finally:
         session.close()
-    history = History(rows, stepsize.notes(theory, method))
-    proof = None if prox is not None else server.proof  # the theorems are about f alone
-    certificate = certify(history, method, type(stepsize).__name__, proof, problem.dtype)
-    end = problem.extend(x, x0)
-    return Result(end, history, theory, method, stepsize, t, every, stopped, returned, server.f_star, certificate)
+    history = History(ended.rows, stepsize.notes(theory, method))
+    if prox is not None or not downlink.lossless:
+        proof = None  # the theorems are about f alone, and about steps that everybody takes
+    return Result(
+        x=problem.extend(ended.x, x0),
+        history=history,
+        theory=theory,
+        method=method,
+        stepsize=stepsize,
+        rounds=ended.rounds,
+        every=every,
+        stopped=ended.stopped,
+        returned=ended.returned,
+        f_star=f_star,
+        certificate=certify(history, method, type(stepsize).__name__, proof, problem.dtype),
+    )
 
 
 def _checked_start(problem: Problem, x0: Model) -> Model:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import PRECISIONS
+from errorfeedback.directions.base import Direction
+from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.autoencoder import Autoencoder
 from errorfeedback.problems.base import Problem
@@ -26,6 +28,8 @@ from errorfeedback.stepsizes.base import StepSize
 KINDS: dict[str, Any] = {
     "method": Method,
     "stepsize": StepSize,
+    "direction": Direction,
+    "downlink": Downlink,
     "rounds": int,
     "x0": np.ndarray,
     "seed": int,
@@ -120,10 +124,16 @@ def check_snapshot(found: Any, problem: Problem, rounds: int) -> None:
     _require(isinstance(stopped, str) and (bool(stopped) or t <= rounds), "no round that is left")
     _require(isinstance(found["seconds"], float) and found["seconds"] >= 0, "no time")
     sizes = {problem.d, problem.support.size, problem.n, 0}
-    for array in _arrays([found[name] for name in ("x", "server", "kept", "clients")]):
-        _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim == 1, f"a memory of {array.dtype}")
+    state = found["state"]
+    _require(isinstance(state, dict), "no state of the server")
+    for array in _arrays([state["method"], state["kept"], found["clients"]]):
+        _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
         _require(len(array) in sizes, f"a memory of {len(array)} numbers")
-    _check_floats("the model", found["x"], (problem.d,), problem.dtype)
+    _check_floats("the model", state["x"], (problem.d,), problem.dtype)
+    told = state["told"]
+    _require(
+        told is None or (isinstance(told, Broadcast) and told.values.shape == (problem.d,)), "no message to the clients"
+    )
 
 
 def _arrays(tree: Any) -> list[NDArray[Any]]:

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from errorfeedback.problems.base import Problem
+from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.spread import Spread, joined_support
 from errorfeedback.problems.together import Together
 from errorfeedback.smoothness.constants import smoothness
@@ -26,7 +26,7 @@ def spread(part: Problem, together: Together) -> Problem:
         dtype=part.dtype,
         L_i=np.concatenate(norms),
         size=sum(work),
-        exchange=part.setup_bits,
+        exchange=setup_bits(part),
         lower=part.lower_bound,
         digest=hashlib.sha256(np.concatenate(hashes).tobytes()).hexdigest(),
     )
@@ -35,7 +35,7 @@ def spread(part: Problem, together: Together) -> Problem:
 
 def digests(part: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """(n, 32): what every client's rows make of two points."""
-    grads = [part.gradients(np.full(part.d, value, dtype=part.dtype)) for value in (0.0, 1.0)]
+    grads = [part.gradients_at(np.full(part.d, value)) for value in (0.0, 1.0)]
     ends = part.support.indptr
     found = [hashlib.sha256(b"".join(g[ends[i] : ends[i + 1]].tobytes() for g in grads)).digest() for i in range(part.n)]
     return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(part.n, -1)

@@ -7,6 +7,7 @@ that a checkpoint holds it and one rule serves many runs.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
@@ -138,6 +139,37 @@ class GradientMapping(Stop):
         below = state + 1 if seen.mapping <= self.tolerance else 0
         reason = f"gradient mapping estimated at most {self.tolerance:g} at round {seen.t}" if below >= self.patience else ""
         return reason, below
+
+
+class Stops:
+    """The stopping rules of one run, with their memory."""
+
+    def __init__(self, rules: Sequence[Stop]) -> None:
+        self.rules = tuple(rules)
+        self.states = [rule.start() for rule in rules]
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def look(self, seen: Progress) -> str:
+        """Why to stop after this round. Every rule sees every round."""
+        looked = [rule.next(state, seen) for rule, state in zip(self.rules, self.states, strict=True)]
+        self.states = [state for _, state in looked]
+        return next((reason for reason, _ in looked if reason), "")
+
+    @property
+    def choice(self) -> tuple[Model, str] | None:
+        """The point that a rule would return, and what it is."""
+        chosen = (rule.choice(state) for rule, state in zip(self.rules, self.states, strict=True))
+        return next((each for each in chosen if each is not None), None)
+
+    @property
+    def columns(self) -> dict[str, float]:
+        """What the rules add to the history's row."""
+        found: dict[str, float] = {}
+        for rule, state in zip(self.rules, self.states, strict=True):
+            found |= rule.columns(state)
+        return found
 
 
 def check_loss(rule: Stop, stepsize: StepSize, fix: str) -> None:

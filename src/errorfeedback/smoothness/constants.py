@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from errorfeedback.core import Model, PerClient
-from errorfeedback.problems.base import Curvature, Problem
+from errorfeedback.problems.base import Curvature, Normed, Problem, curvature_of
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.products import squares_times, times, transposed_times
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, key_of, largest_eigenvalue
@@ -41,7 +41,7 @@ class Smoothness:
 
     @cached_property
     def curvature(self) -> Curvature:
-        return _in_range(self.problem.curvature())
+        return _in_range(curvature_of(self.problem))
 
     @cached_property
     def key(self) -> int:
@@ -163,7 +163,7 @@ class Bounds(Smoothness):
 
     @cached_property
     def L_i(self) -> PerClient:
-        assert self.problem.norms is not None
+        assert isinstance(self.problem, Normed)
         return self.problem.norms
 
     @property
@@ -200,4 +200,4 @@ def smoothness(problem: Problem) -> Smoothness:
 
 
 def _smoothness(problem: Problem) -> Smoothness:
-    return Smoothness(problem) if problem.norms is None else Bounds(problem)
+    return Bounds(problem) if isinstance(problem, Normed) else Smoothness(problem)

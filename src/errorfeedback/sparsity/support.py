@@ -114,6 +114,10 @@ class Support:
         """max_j sum_{i in I_j} w_i."""
         return float(self.scatter(np.repeat(weights, self.sizes)).max())
 
+    def separate(self) -> Support:
+        """As if no two clients shared a feature: the lifted space in place of R^d."""
+        return Support(indptr=self.indptr, indices=np.arange(self.size), d=self.size)
+
     def shard(self, lo: int, hi: int) -> Support:
         """The clients lo, ..., hi - 1 of this support."""
         start, stop = self.indptr[lo], self.indptr[hi]

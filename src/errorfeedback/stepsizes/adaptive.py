@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-from errorfeedback.compressors.participating import Participating
-from errorfeedback.core import Ask
+from errorfeedback.directions.base import Direction
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.probes.base import Probes
+from errorfeedback.probes.errors import Errors
+from errorfeedback.probes.full_gradient import FullGradient
+from errorfeedback.probes.sketches import Sketches
 from errorfeedback.stepsizes.base import StepSize, Telemetry
 from errorfeedback.stepsizes.ef21_standard import ALPHAS
 from errorfeedback.stepsizes.theory import Theory, xi
@@ -42,19 +45,18 @@ class Adaptive(StepSize):
         if isinstance(self.sketch, bool) or not isinstance(self.sketch, int) or self.sketch < 0:
             raise ValueError(f"sketch = {self.sketch!r}; it must be a whole number: 0 (no sketch) or its length")
 
-    def check(self, method: Method) -> None:
-        super().check(method)
-        if isinstance(method.compressor, Participating):
+    def check(self, method: Method, direction: Direction) -> None:
+        super().check(method, direction)
+        if not method.compressor.always:
             raise ValueError("Adaptive needs G_i from every client in every round; with Participating use ef.Best()")
 
-    @property
-    def asks(self) -> Ask:
-        return Ask(G=True, sketch=self.sketch, full_gradient=not self.sketch)
+    def ask(self, state: float) -> Probes:
+        return Errors(), Sketches(self.sketch) if self.sketch else FullGradient()
 
     def notes(self, theory: Theory, method: Method) -> tuple[str, ...]:
         if self.sketch:
             return (
-                f"gamma used c^t estimated from G_i and a sketch: {self.asks.numbers} numbers per client and round, counted",
+                f"gamma used c^t estimated from G_i and a sketch: {1 + self.sketch} numbers per client and round, counted",
             )
         return (
             "gamma used c^t, which needs the full gradient in every round: possible in simulation only, and its bits are "
@@ -66,10 +68,9 @@ class Adaptive(StepSize):
 
     def next(self, c_t: float, theory: Theory, method: Method, telemetry: Telemetry | None) -> tuple[float, float]:
         assert telemetry is not None, "solve() asks for it"
-        assert telemetry.G_i is not None
-        assert telemetry.error2 is not None
-        G = float(telemetry.G_i.mean())
-        seen = theory.n * telemetry.error2 / G if G > 0 else 0.0
+        G = float(telemetry.answers[Errors].mean())
+        error2 = telemetry.answers[Sketches if self.sketch else FullGradient]
+        seen = theory.n * error2 / G if G > 0 else 0.0
         return self.at(c_t, theory), min(seen, float(theory.c))  # Lemma 5; above it is rounding
 
     def at(self, c_t: float, theory: Theory) -> float:

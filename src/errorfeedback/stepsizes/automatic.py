@@ -23,15 +23,19 @@ round was not the best one told, the end takes one exchange more: f_i at the las
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import exp, isfinite
 from typing import ClassVar
 
 import numpy as np
 
-from errorfeedback.core import VALUE_BITS, Ask
+from errorfeedback.core import VALUE_BITS
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.probes.base import Probes
+from errorfeedback.probes.losses import Losses
+from errorfeedback.probes.slopes import Slopes
 from errorfeedback.stepsizes.base import StepSize, Telemetry, Verdict
 from errorfeedback.stepsizes.theory import Theory
 
@@ -53,6 +57,11 @@ ROUNDING = 12
 
 def _loss_bits(t: int) -> int:
     return next((bits for last, bits in LOSS.items() if t <= last), VALUE_BITS)
+
+
+@lru_cache
+def _probes(slope: int, loss: int) -> Probes:
+    return (Slopes(slope), Losses(loss)) if loss else (Slopes(slope),)
 
 
 def told_bound(theory: Theory) -> float:
@@ -87,7 +96,7 @@ class Automatic(StepSize):
     """`guess`: the first step size, in place of the one from Polyak's; anything from 0.01/L to 100/L will do."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21, DGD)
-    command_bits: ClassVar[int] = 2
+    commands: ClassVar[bool] = True
     guess: float | None = None
     setpoint: float = 0.45
     gain: float = 0.4
@@ -117,9 +126,9 @@ class Automatic(StepSize):
         gamma = LONGEST / told_bound(theory) if self.guess is None else self.guess
         return Guarded(gamma, SHORT if isinstance(method, EF21) else VALUE_BITS, theory.problem.lower_bound)
 
-    def ask(self, state: Guarded) -> Ask:
+    def ask(self, state: Guarded) -> Probes:
         told = not state.moved or state.t <= EARLY or state.t % SPARSE == 0
-        return Ask(slope=state.slope, loss=_loss_bits(state.t) if told else 0)
+        return _probes(state.slope, _loss_bits(state.t) if told else 0)
 
     def verdict(self, state: Guarded) -> Verdict:
         return state.verdict
@@ -150,7 +159,7 @@ class Automatic(StepSize):
 
     def _adapted(self, state: Guarded, telemetry: Telemetry) -> Guarded:
         """gamma for the next step, from the last one; where nothing has moved yet, at most what Polyak's step allows."""
-        move, slope = telemetry.move, telemetry.slope
+        move, slope = telemetry.move, telemetry.answers.get(Slopes)
         if move is None or not move.norm2 or slope is None:
             return state if state.moved or self.guess is not None else self._shortened(state, telemetry)
         beta = 1.0 + move.gamma * (move.predicted - slope) / move.norm2

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from errorfeedback.core import NOTHING, Ask, PerClient
+from errorfeedback.directions.base import Direction
 from errorfeedback.methods.base import Method
+from errorfeedback.probes.base import Probe, Probes
+from errorfeedback.probes.losses import Losses
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
 
 
 @dataclass(frozen=True, eq=False)
 class Telemetry:
-    """The answer in this round; what was not asked for is None."""
+    """What a rule hears in a round."""
 
-    G_i: PerClient | None = None
-    error2: float | None = None
-    """||g - grad f(x)||^2: from the sketch where one was asked for, else the simulation's own."""
-    slope: float | None = None
-    """b = <grad f(x), x - x_last>: the mean of the e_i and <(1/n) sum g_i, x - x_last>, which the server knows."""
-    loss: float | None = None
-    """f(x) + R(x), with the proximal term R that the server knows."""
+    answers: Mapping[type[Probe], Any]
+    """What the probes heard, by their class; what was not asked for is not there."""
     move: Move | None = None
     """The step that led here, where there was one."""
     direction2: float = 0.0
     """||g||^2 of the direction of the step to come."""
+
+    @property
+    def loss(self) -> float | None:
+        """f(x) + R(x), in the rounds that asked for it."""
+        return self.answers.get(Losses)
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,10 @@ class StepSize(ABC):
 
     methods: ClassVar[tuple[type[Method], ...]] = ()
     """The methods for which the rule has a theorem (or, for heuristics, a meaning)."""
-    command_bits: ClassVar[int] = 0
-    """Bits down per client and round: what the rule tells the clients to do."""
+    any_direction: ClassVar[bool] = False
+    """It has a meaning for directions that are not the estimate itself."""
+    commands: ClassVar[bool] = False
+    """It may keep a point and go back to it: clients are told in every round what to do (`Verdict`)."""
 
     @property
     def setup_bits(self) -> int:
@@ -66,18 +71,13 @@ class StepSize(ABC):
         return 0
 
     @property
-    def asks(self) -> Ask:
-        """The telemetry that the rule needs in every round."""
-        return NOTHING
-
-    @property
     def tells_loss(self) -> bool:
         """Whether the server hears f(x) in some rounds."""
         return False
 
-    def ask(self, state: Any) -> Ask:
-        """The telemetry that the rule needs in the coming round."""
-        return self.asks
+    def ask(self, state: Any) -> Probes:
+        """What the rule needs to hear in the coming round."""
+        return ()
 
     def verdict(self, state: Any) -> Verdict:
         """What is to be done with the point that `next` has just seen."""
@@ -91,8 +91,13 @@ class StepSize(ABC):
         """The Lyapunov function of the rule's theorem, where it has one."""
         return None
 
-    def check(self, method: Method) -> None:
-        """Raise where the rule says nothing about the method."""
+    def check(self, method: Method, direction: Direction) -> None:
+        """Raise where the rule says nothing about the method or the direction."""
+        if not (direction.is_estimate or self.any_direction):
+            raise ValueError(
+                f"{type(self).__name__} is a rule for steps along the estimate, and says nothing about {direction}; "
+                "use ef.Constant(gamma) to choose a step size yourself"
+            )
         if not isinstance(method, self.methods):
             names = " and ".join(m.__name__ for m in self.methods)
             raise ValueError(
@@ -117,9 +122,6 @@ class Fixed(StepSize):
 
     def start(self, theory: Theory, method: Method) -> float:
         return self.gamma(theory, method)
-
-    def ask(self, state: float) -> Ask:
-        return NOTHING
 
     def next(self, state: float, theory: Theory, method: Method, telemetry: Telemetry | None) -> tuple[float, float]:
         return state, state

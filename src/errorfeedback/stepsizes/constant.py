@@ -16,6 +16,7 @@ class Constant(Fixed):
     """gamma, for any method."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (Method,)
+    any_direction: ClassVar[bool] = True
     value: float
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from math import sqrt
 from typing import ClassVar
 
 from errorfeedback.compressors.base import Unbiased
+from errorfeedback.directions.base import Direction
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.marina import MARINA
 from errorfeedback.stepsizes.base import Fixed
@@ -31,8 +32,8 @@ class MarinaIndependent(Fixed):
 
     methods: ClassVar[tuple[type[Method], ...]] = (MARINA,)
 
-    def check(self, method: Method) -> None:
-        super().check(method)
+    def check(self, method: Method, direction: Direction) -> None:
+        super().check(method, direction)
         if isinstance(method.compressor, Unbiased) and not method.compressor.independent:
             raise ValueError(
                 f"MarinaIndependent needs clients that draw independently, and those of {method.compressor} do not; "

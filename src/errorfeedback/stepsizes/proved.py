@@ -25,7 +25,6 @@ import numpy as np
 
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
-from errorfeedback.methods.ef21 import EF21
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.theory import Theory
@@ -92,4 +91,4 @@ class Sharper(Proved):
         return np.divide(B, theory.n**2 * s * theory.theta_i, out=np.zeros(theory.n), where=theory.alpha_i < 1)
 
     def first(self, method: Method) -> int:
-        return int(isinstance(method, EF21) and method.start == "zero")
+        return method.exact_from

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -66,14 +66,19 @@ class Blocks(ABC):
     def backward(self, s: PerRow, out: Lifted) -> None:
         """out = A_i' s_i, lifted."""
 
-    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
-        """out = A_i' (weights (A_i x - b_i)): the gradients of a weighted square; `squares` gets (A_i x - b_i)^2."""
+    def separate(self) -> Blocks:
+        """The same rows for clients that each stand at a point of their own: a lifted vector is read in place of x."""
+        return replace(self, support=self.support.separate())
+
+    def residual(self, x: Model, shares: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
+        """out = A_i' (2 shares (A_i x - b_i)): the gradients of a weighted square; `squares` gets (A_i x - b_i)^2."""
         z = self.predictions
         self.forward(x, z, out)
         np.subtract(z, b, out=z)
         if squares is not None:
             np.square(z, out=squares)
-        np.multiply(z, weights, out=z)
+        np.multiply(z, shares, out=z)
+        np.multiply(z, 2.0, out=z)
         self.backward(z, out)
 
     @property

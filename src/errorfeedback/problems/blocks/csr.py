@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
@@ -52,6 +52,9 @@ class CSR(Blocks):
             row_products(self.data, self.direct, self.indptr, 0, len(z), x, z, x.nbytes >= FAR)
         else:
             _forward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
+
+    def separate(self) -> CSR:
+        return replace(self, support=self.support.separate(), direct=self.direct[:0])
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.data, self.positions, self.indptr, self.rows, self.support.indptr, s, out)

@@ -55,9 +55,9 @@ class Dense(Blocks):
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.data, self.offsets, self.rows, self.support.indptr, s, out)
 
-    def residual(self, x: Model, weights: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
+    def residual(self, x: Model, shares: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
         told = self.nobody if squares is None else squares
-        _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, weights, b, self.own, out, told)
+        _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, shares, b, self.own, out, told)
 
     @cached_property
     def nobody(self) -> PerRow:
@@ -122,14 +122,14 @@ def _residual(
     segments: Integers,
     features: Integers,
     x: Model,
-    weights: PerRow,
+    shares: PerRow,
     b: PerRow,
     own: Floats,
     out: Lifted,
     squares: PerRow,
 ) -> None:
     """Both products in one pass, four rows at a time: each block is read from memory once, x and g once per four rows."""
-    zero, told = data.dtype.type(0.0), len(squares) > 0
+    zero, two, told = data.dtype.type(0.0), data.dtype.type(2.0), len(squares) > 0
     for i in range(len(rows) - 1):
         mine = features[segments[i] : segments[i + 1]]
         size, at, r, last = len(mine), offsets[i], rows[i], rows[i + 1]
@@ -149,7 +149,8 @@ def _residual(
             s0, s1, s2, s3 = s0 - b[r], s1 - b[r + 1], s2 - b[r + 2], s3 - b[r + 3]
             if told:
                 squares[r], squares[r + 1], squares[r + 2], squares[r + 3] = s0 * s0, s1 * s1, s2 * s2, s3 * s3
-            s0, s1, s2, s3 = weights[r] * s0, weights[r + 1] * s1, weights[r + 2] * s2, weights[r + 3] * s3
+            s0, s1 = two * shares[r] * s0, two * shares[r + 1] * s1
+            s2, s3 = two * shares[r + 2] * s2, two * shares[r + 3] * s3
             for p in range(size):
                 g[p] += s0 * a0[p] + s1 * a1[p] + s2 * a2[p] + s3 * a3[p]
             at += 4 * size
@@ -161,7 +162,7 @@ def _residual(
             s0 -= b[r]
             if told:
                 squares[r] = s0 * s0
-            s0 *= weights[r]
+            s0 *= two * shares[r]
             for p in range(size):
                 g[p] += s0 * a0[p]
             at += size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
@@ -53,6 +53,9 @@ class Uniform(Blocks):
             row_sums(self.value, self.direct, self.indptr, 0, len(z), x, z, x.nbytes >= FAR)
         else:
             _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
+
+    def separate(self) -> Uniform:
+        return replace(self, support=self.support.separate(), direct=self.direct[:0])
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         _backward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, s, out)

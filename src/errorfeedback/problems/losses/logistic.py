@@ -26,13 +26,13 @@ class Logistic(Loss):
     def values(self, z: PerRow, b: PerRow) -> PerRow:
         return np.logaddexp(0.0, -b * z)
 
-    def slopes(self, z: PerRow, b: PerRow, weights: PerRow, out: PerRow) -> None:
-        _slopes(z, b, weights, out)
+    def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
+        _slopes(z, b, shares, out)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _slopes(z: PerRow, y: PerRow, weights: PerRow, out: PerRow) -> None:
-    """out = -4 y weights / (1 + exp(y z)), in strips so that every loop runs in vector registers
+def _slopes(z: PerRow, y: PerRow, shares: PerRow, out: PerRow) -> None:
+    """out = -y shares / (1 + exp(y z)), in strips so that every loop runs in vector registers
     (a check for division by zero, numba's default, would prevent that).
 
     exp(v) = 2^k exp(r) with k = round(v / ln 2) and the rational approximation exp(r) = (q + p) / (q - p) of the Cephes
@@ -47,7 +47,7 @@ def _slopes(z: PerRow, y: PerRow, weights: PerRow, out: PerRow) -> None:
         zs, ys, ws, o = (
             z[start : start + size],
             y[start : start + size],
-            weights[start : start + size],
+            shares[start : start + size],
             out[start : start + size],
         )
         for k in range(size):
@@ -63,4 +63,4 @@ def _slopes(z: PerRow, y: PerRow, weights: PerRow, out: PerRow) -> None:
             rr = r * r
             p = r * ((1.26177193074810590878e-4 * rr + 3.02994407707441961300e-2) * rr + 1.0)
             q = ((3.00198505138664455042e-6 * rr + 2.52448340349684104192e-3) * rr + 2.27265548208155028766e-1) * rr + 2.0
-            o[k] = -4.0 * ys[k] * ws[k] * (q - p) / ((q - p) + (q + p) * scale[k])
+            o[k] = -ys[k] * ws[k] * (q - p) / ((q - p) + (q + p) * scale[k])

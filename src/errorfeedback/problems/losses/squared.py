@@ -19,11 +19,12 @@ class Squared(Loss):
     def values(self, z: PerRow, b: PerRow) -> PerRow:
         return (z - b) ** 2
 
-    def slopes(self, z: PerRow, b: PerRow, weights: PerRow, out: PerRow) -> None:
+    def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
         np.subtract(z, b, out=out)
-        np.multiply(out, weights, out=out)
+        np.multiply(out, shares, out=out)
+        np.multiply(out, 2.0, out=out)
 
     def gradients(
-        self, blocks: Blocks, x: Model, b: PerRow, weights: PerRow, out: Lifted, losses: PerRow | None = None
+        self, blocks: Blocks, x: Model, b: PerRow, shares: PerRow, out: Lifted, losses: PerRow | None = None
     ) -> None:
-        blocks.residual(x, weights, b, out, losses)  # a layout may make both products in one pass
+        blocks.residual(x, shares, b, out, losses)  # a layout may make both products in one pass

@@ -1,8 +1,9 @@
-"""What the messages of a shard cost on the wire.
+"""What the messages of a shard cost on the wire, up or down.
 
-A client's frame (`engines.wire`) is 3 bytes (version and precision, check), the number of its values (1 byte below 128),
+A client's frame (`wire.codec`) is 3 bytes (version and precision, check), the number of its values (1 byte below 128),
 its indices and what else it tells as one string of bits that is padded to whole bytes, and its values. A client that has
-neither values nor anything else to tell has no frame. The *payload* is what theory counts: values, indices and what is told.
+neither values nor anything else to tell has no frame, where both sides know that beforehand. The *payload* is what theory
+counts: values, indices and what is told.
 """
 
 from __future__ import annotations
@@ -45,10 +46,21 @@ def count_bits(counts: PerClients) -> PerClients:
     return 8 * np.maximum(-(-length // DIGIT), 1)
 
 
-def frame_bits(counts: PerClients, index_bits: PerClients, value_bits: int, told: int = 0) -> PerClients:
+def frame_bits(
+    counts: PerClients, index_bits: PerClients, value_bits: int, told: int = 0, announced: bool = True
+) -> PerClients:
     """The frames of clients that send so many values, with so many bits of indices, and tell `told` bits each."""
     whole = HEAD_BITS + count_bits(counts) + whole_bytes(index_bits + told) + value_bits * counts
-    return whole * ((counts > 0) | (told > 0))
+    return whole * ((counts > 0) | (told > 0) | (not announced))
+
+
+def bits_per_index(sizes: Integers) -> Integers:
+    """ceil(log2 |J_i|): the bits of one index when both sides know J_i.
+
+    >>> bits_per_index(np.array([1, 2, 3, 4, 5]))
+    array([0, 1, 2, 2, 3])
+    """
+    return np.frexp((sizes - 1).astype(np.float64))[1].astype(np.int64)
 
 
 class Cost(NamedTuple):
@@ -64,14 +76,16 @@ class Cost(NamedTuple):
 
 @dataclass(eq=False)
 class Frames:
-    """How many values, and bits of indices, every client of a shard sends in a round. Both sides know it beforehand."""
+    """How many values, and bits of indices, every client of a shard sends (or gets) in a round."""
 
     counts: Integers
     index_bits: Integers
     value_bits: int | None = None
     """None: values travel in the precision of the problem."""
-    absent: int = 0
-    """Entries of x that nobody has to send down, because their clients do not answer."""
+    answers: NDArray[np.bool_] | None = None
+    """Which clients take part in the round; None: all."""
+    announced: bool = True
+    """Both sides know all of this beforehand. Where they do not, every client has a frame, which says how many it has."""
     charged: int | None = None
     """How many values the authors charge for, where it is not those that are sent."""
     _memo: dict[tuple[int, int], Cost] = field(default_factory=dict, init=False, repr=False)
@@ -90,6 +104,6 @@ class Frames:
             return found
 
     def _cost(self, told: int, value_bits: int) -> Cost:
-        bits = int(frame_bits(self.counts, self.index_bits, value_bits, told).sum())
+        bits = int(frame_bits(self.counts, self.index_bits, value_bits, told, self.announced).sum())
         payload = value_bits * self.total + int(self.index_bits.sum()) + told * len(self.counts)
         return Cost(bits, payload, AUTHORS_VALUE_BITS * (self.total if self.charged is None else self.charged))

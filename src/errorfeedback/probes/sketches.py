@@ -1,21 +1,44 @@
 """A linear sketch of the clients' errors: signed sums whose signs are keyed by (seed, round, feature).
 
-Every client of a round uses the same signs, so the sum of the sketches is the sketch of the sum; see `Adaptive`.
+Every client of a round uses the same signs, so the sum of the sketches is the sketch of the sum; see `stepsizes.adaptive`.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numba
 import numpy as np
 
 from errorfeedback.core import Floats, Integers, Lifted, Round
 from errorfeedback.keyed import GOLDEN, mix, stream
+from errorfeedback.methods.node import Node
+from errorfeedback.probes.base import Hearing, Probe
+from errorfeedback.probes.errors import error_of
 from errorfeedback.sparsity.support import Support
 
 SIGNS = -(2**41)
 """Feature j's signs come from the stream SIGNS - j: apart from all other streams."""
 WORD = 64
 """Signs per draw."""
+
+
+@dataclass(frozen=True)
+class Sketches(Probe):
+    """`size` signed sums of g_i - grad f_i(x), in the precision of the run; the server hears ||g - grad f(x)||^2."""
+
+    size: int
+    of_new_memory: ClassVar[bool] = True
+
+    def widths(self, value_bits: int) -> tuple[int, ...]:
+        return (value_bits,) * self.size
+
+    def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
+        return sketches(error_of(node), node.support, self.size, ctx), None
+
+    def hear(self, told: Floats, hearing: Hearing) -> float:
+        return estimate(told.sum(axis=0), hearing.n)
 
 
 def sketches(error: Lifted, support: Support, size: int, ctx: Round) -> Floats:

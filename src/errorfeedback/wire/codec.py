@@ -8,12 +8,13 @@ The version is in the high half of the first byte, the precision of the values (
 bits of a float64) in the low half.
 The check is a hash of the other bytes, keyed by (seed, round, client): a frame that was damaged, or belongs to another
 client, run or round, is refused (of random changes that leave the structure whole, one in 65,536 passes).
-Positions that both sides can tell (`Method.agreed`) are not sent; the others are, by index: ceil(log2 of how many others
+Positions that both sides can tell (`Method.known`) are not sent; the others are, by index: ceil(log2 of how many others
 the segment has) bits each, ascending; none where the client sends all it has. Then follow the numbers that were asked for
-(`Ask`): the leading bits of a float64 for slope and loss, values for the rest; zeros fill the last byte.
+(up: the leading bits of a float64 each; down: a command, and the numbers of the downlink); zeros fill the last byte.
 
-Clients come in order and have no number in their frames. Both sides know who answers and with how many values; a client
-that has neither values nor anything to tell has no frame. `compressors.frames` says what all of it takes.
+Clients come in order and have no number in their frames. Where both sides know who takes part and with how many values, a
+client that has neither values nor anything to tell has no frame. `wire.frames` says what all of it takes. The same code
+frames what goes up and what comes down.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import NOWHERE, Agreed, Message
-from errorfeedback.compressors.frames import DIGIT, HEAD_BITS, Frames
-from errorfeedback.core import VALUE_BITS, Ask, Floats, Integers, PerClient, Round
+from errorfeedback.core import VALUE_BITS, Floats, Integers, PerClient, Round
 from errorfeedback.keyed import mix, stream
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import DIGIT, HEAD_BITS, Frames, bits_per_index
+from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
 Bytes = NDArray[np.uint8]
 Patterns = NDArray[np.uint64]
-VERSION = 1
+VERSION = 2
+NOTHING_TOLD = np.empty((0, 0), dtype=np.uint64)
 HALF = 16
 """The version is in the high half of its byte."""
 HEAD = HEAD_BITS // 8
@@ -49,8 +51,11 @@ FORMATS: dict[tuple[np.dtype[Any], int | None], tuple[np.dtype[Any], int]] = {
 """The problem's precision and the bits of shorter values -> how a value is stored, and the first byte of a frame."""
 FNV = np.uint64(0x100000001B3)
 """The prime of the hash of Fowler, Noll and Vo."""
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 MORE = 1 << DIGIT
 """Marks a byte of the count that is not its last."""
+WORD = 56
+"""Bits of the largest count."""
 WHOLE, CUT, VERSION_WRONG, PRECISION_WRONG, COUNT_WRONG, CHECK_WRONG, PADDING_WRONG, INDEX_WRONG, LONG = range(9)
 TROUBLES = (
     "",
@@ -69,69 +74,92 @@ class WireError(ValueError):
     """Bytes that are not the frames of this shard in this round."""
 
 
-def encode(message: Message, agreed: Agreed, ctx: Round) -> Bytes:
-    """The frames of a shard's message; `message.cost` says their length."""
+def encode(message: Message, known: KnownLayout | None, ctx: Round, told: Patterns, widths: Integers) -> Bytes:
+    """The frames of a shard's message; `message.frames.cost` says their length. `told`: (n, numbers), what every client says
+    beside its values, number k in the low widths[k] bits. `known` is None where the receiver knows nothing beforehand."""
     support, frames, dtype = message.support, message.frames, message.values.dtype
     precision, lead = FORMATS[dtype, frames.value_bits]
-    value_bits = 8 * dtype.itemsize
-    out = np.zeros(frames.cost(ctx.ask.bits(value_bits), value_bits).bits // 8, dtype=np.uint8)
+    positions = NOWHERE if message.positions is None else message.positions
+    out = np.zeros(frames.cost(int(widths.sum()), 8 * dtype.itemsize).bits // 8, dtype=np.uint8)
     _encode(
         (ctx.seed, ctx.t, support.first),
         lead,
         precision.itemsize,
         support.indptr,
-        NOWHERE if message.positions is None else message.positions,
-        NOWHERE if agreed.positions is None else agreed.positions,
+        positions,
+        NOWHERE if known is None or known.positions is None else known.positions,
         frames.counts,
-        _widths(ctx.ask, value_bits),
-        _patterns(message.told, ctx.ask, dtype),
+        frames.announced,
+        widths,
+        told,
         _stored(message.values, frames.value_bits, precision).view(np.uint8),
         out,
     )
     return out
 
 
-def decode(sent: Bytes, agreed: Agreed, support: Support, ctx: Round, dtype: np.dtype[Any]) -> Message:
-    """The message again, with values in the precision of the problem; `WireError` names the client and what is wrong."""
-    frames, total = agreed.frames, agreed.frames.total
+def decode(
+    sent: Bytes,
+    known: KnownLayout | None,
+    support: Support,
+    ctx: Round,
+    dtype: np.dtype[Any],
+    widths: Integers = NOWHERE,
+    value_bits: int | None = None,
+) -> tuple[Message, Patterns]:
+    """The message again, with values in the precision of the problem, and what was told; `WireError` names the client and
+    what is wrong. `value_bits`: the bits of a value, where nothing is known beforehand."""
+    if known is None:
+        known = KnownLayout(_announced(sent, support, widths, dtype, value_bits))
+    frames, total = known.frames, known.frames.total
     precision, lead = FORMATS[dtype, frames.value_bits]
-    known = NOWHERE if agreed.positions is None else agreed.positions
-    fill = agreed.positions is not None and len(known) < total
-    positions = np.empty(total, dtype=np.int64) if fill else known
+    sure = NOWHERE if known.positions is None else known.positions
+    fill = known.positions is not None and len(sure) < total
+    positions = np.empty(total, dtype=np.int64) if fill else sure
     values = np.empty(total * precision.itemsize, dtype=np.uint8)
-    widths = _widths(ctx.ask, 8 * dtype.itemsize)
-    patterns = np.empty((support.n, len(widths)), dtype=np.uint64)
+    told = np.empty((support.n, len(widths)), dtype=np.uint64)
     trouble, client = _decode(
         (ctx.seed, ctx.t, support.first),
         lead,
         precision.itemsize,
         support.indptr,
-        known,
+        sure,
         frames.counts,
+        frames.announced,
         widths,
         sent,
         fill,
         positions,
-        patterns,
+        told,
         values,
     )
     if trouble:
         raise WireError(f"the message of client {client} was refused: {TROUBLES[trouble]}")
-    told = _numbers(patterns, ctx.ask, dtype) if len(widths) else None
     found = _restored(values.view(precision), frames.value_bits, dtype)
-    return Message(support, None if agreed.positions is None else positions, found, frames, told)
+    return Message(support, None if known.positions is None else positions, found, frames), told
+
+
+def _announced(sent: Bytes, support: Support, widths: Integers, dtype: np.dtype[Any], value_bits: int | None) -> Frames:
+    """How many values each client has, by its own frame."""
+    counts, sizes = np.zeros(support.n, dtype=np.int64), support.sizes
+    index = bits_per_index(sizes)
+    width = FORMATS[dtype, value_bits][0].itemsize
+    client = _counts(sent, sizes, index, int(widths.sum()), width, counts)
+    if client >= 0:
+        raise WireError(f"the message of client {support.first + client} was refused: {TROUBLES[CUT]}")
+    return Frames(counts, counts * index * (counts < sizes), value_bits, announced=False)
 
 
 def encode_losses(losses: PerClient, first: int, ctx: Round) -> Bytes:
     """One float64 of every client, framed: `LOSS_FRAME_BITS` each."""
-    support, agreed = _one_each(len(losses), first)
-    return encode(Message(support, None, losses, agreed.frames), agreed, Round(ctx.t, ctx.seed))
+    support, known = _one_each(len(losses), first)
+    return encode(Message(support, None, losses, known.frames), known, ctx, NOTHING_TOLD, NOWHERE)
 
 
 def decode_losses(sent: Bytes, clients: Support, ctx: Round) -> PerClient:
     """The losses again."""
-    support, agreed = _one_each(clients.n, clients.first)
-    return decode(sent, agreed, support, Round(ctx.t, ctx.seed), np.dtype(np.float64)).values
+    support, known = _one_each(clients.n, clients.first)
+    return decode(sent, known, support, ctx, np.dtype(np.float64))[0].values
 
 
 def _stored(values: Floats, value_bits: int | None, precision: np.dtype[Any]) -> NDArray[Any]:
@@ -148,37 +176,10 @@ def _restored(sent: NDArray[Any], value_bits: int | None, dtype: np.dtype[Any]) 
 
 
 @lru_cache
-def _one_each(n: int, first: int) -> tuple[Support, Agreed]:
+def _one_each(n: int, first: int) -> tuple[Support, KnownLayout]:
     """Clients with one number each."""
     support = Support(indptr=np.arange(n + 1), indices=np.zeros(n, dtype=np.int32), d=1, first=first)
-    return support, Agreed(Frames(support.sizes, np.zeros(n, dtype=np.int64)), None)
-
-
-@lru_cache
-def _widths(ask: Ask, value_bits: int) -> Integers:
-    return np.array(ask.widths(value_bits), dtype=np.int64)
-
-
-def _patterns(told: Floats | None, ask: Ask, dtype: np.dtype[Any]) -> Patterns:
-    """(n, numbers): the bits of what is told, to the right."""
-    if told is None:
-        return np.empty((0, 0), dtype=np.uint64)
-    value_bits = 8 * dtype.itemsize
-    patterns = np.ascontiguousarray(told).view(np.uint64) >> (VALUE_BITS - _widths(ask, value_bits)).astype(np.uint64)
-    short = ask.G + ask.sketch
-    if value_bits < VALUE_BITS and short:
-        patterns[:, -short:] = np.ascontiguousarray(told[:, -short:], dtype=np.float32).view(np.uint32)
-    return patterns
-
-
-def _numbers(patterns: Patterns, ask: Ask, dtype: np.dtype[Any]) -> Floats:
-    """(n, numbers): what was told."""
-    value_bits = 8 * dtype.itemsize
-    told = (patterns << (VALUE_BITS - _widths(ask, value_bits)).astype(np.uint64)).view(np.float64)
-    short = ask.G + ask.sketch
-    if value_bits < VALUE_BITS and short:
-        told[:, -short:] = patterns[:, -short:].astype(np.uint32).view(np.float32)
-    return told
+    return support, KnownLayout(Frames(support.sizes, np.zeros(n, dtype=np.int64)), None)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -192,11 +193,21 @@ def _bits_for(others: int) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _check(seed: int, t: int, client: int, sent: Bytes, start: int, stop: int) -> int:
-    """16 bits of a hash over a frame without its own two bytes: FNV-1a, keyed at the start and mixed at the end."""
+    """16 bits of a hash over a frame without its own two bytes: FNV-1a, keyed at the start and mixed at the end. Byte k goes
+    to the k-th of four running hashes in turn, so that none waits for the one before it."""
     state = (stream(seed, t, client) ^ np.uint64(sent[start])) * FNV
-    for k in range(start + HEAD, stop):
-        state = (state ^ np.uint64(sent[k])) * FNV
-    return int(mix(state) >> np.uint64(48))
+    a, b, c, d = state, state + ONE, state + TWO, state + THREE
+    k = start + HEAD
+    while k + 3 < stop:
+        a = (a ^ np.uint64(sent[k])) * FNV
+        b = (b ^ np.uint64(sent[k + 1])) * FNV
+        c = (c ^ np.uint64(sent[k + 2])) * FNV
+        d = (d ^ np.uint64(sent[k + 3])) * FNV
+        k += 4
+    while k < stop:
+        a = (a ^ np.uint64(sent[k])) * FNV
+        k += 1
+    return int(mix(mix(mix(mix(a) ^ b) ^ c) ^ d) >> np.uint64(48))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -232,8 +243,9 @@ def _encode(
     width: int,
     indptr: Integers,
     positions: Integers,
-    agreed: Integers,
+    sure: Integers,
     counts: Integers,
+    announced: bool,
     widths: Integers,
     patterns: Patterns,
     values: Bytes,
@@ -243,7 +255,7 @@ def _encode(
     at = a = p = 0
     for i in range(len(indptr) - 1):
         lo, hi, count = indptr[i], indptr[i + 1], counts[i]
-        if count == 0 and len(widths) == 0:
+        if announced and count == 0 and len(widths) == 0:
             continue
         start = at
         out[at] = lead
@@ -256,13 +268,13 @@ def _encode(
         out[at] = rest
         bit = 8 * (at + 1)
         known = a
-        while a < len(agreed) and agreed[a] < hi:
+        while a < len(sure) and sure[a] < hi:
             a += 1
         if count < hi - lo and a - known < count:
             bits = _bits_for(hi - lo - (a - known))
-            before = 0  # agreed positions of the segment so far: an index does not count them
+            before = 0  # sure positions of the segment so far: an index does not count them
             for q in range(p, p + count):
-                if known + before < a and agreed[known + before] == positions[q]:
+                if known + before < a and sure[known + before] == positions[q]:
                     before += 1
                 else:
                     bit = _put(out, bit, np.uint64(positions[q] - lo - before), bits)
@@ -283,8 +295,9 @@ def _decode(  # noqa: PLR0912
     lead: int,
     width: int,
     indptr: Integers,
-    agreed: Integers,
+    sure: Integers,
     counts: Integers,
+    announced: bool,
     widths: Integers,
     sent: Bytes,
     fill: bool,
@@ -298,7 +311,7 @@ def _decode(  # noqa: PLR0912
     told = widths.sum()
     for i in range(len(indptr) - 1):
         lo, hi, count, client = indptr[i], indptr[i + 1], counts[i], first + i
-        if count == 0 and len(widths) == 0:
+        if announced and count == 0 and len(widths) == 0:
             continue
         start = at
         if at + HEAD >= len(sent):
@@ -320,7 +333,7 @@ def _decode(  # noqa: PLR0912
             return COUNT_WRONG, client
         bit = 8 * (at + 1)
         known = a
-        while a < len(agreed) and agreed[a] < hi:
+        while a < len(sure) and sure[a] < hi:
             a += 1
         others = count - (a - known) if count < hi - lo else 0
         bits = _bits_for(hi - lo - (a - known))
@@ -330,7 +343,7 @@ def _decode(  # noqa: PLR0912
         found = int(sent[start + 1]) | int(sent[start + 2]) << 8
         if _check(seed, t, client, sent, start, end + count * width) != found:
             return CHECK_WRONG, client
-        if fill and not _place(sent, bit, bits, others, lo, hi, agreed, known, a, positions, p, p + count):
+        if fill and not _place(sent, bit, bits, others, lo, hi, sure, known, a, positions, p, p + count):
             return INDEX_WRONG, client
         bit += others * bits
         for k in range(len(widths)):
@@ -346,6 +359,28 @@ def _decode(  # noqa: PLR0912
 
 
 @numba.njit(cache=True, nogil=True)
+def _counts(sent: Bytes, sizes: Integers, index: Integers, told: int, width: int, counts: Integers) -> int:
+    """counts: what every client's frame says; the client whose frame is cut or says more than it owns, or -1."""
+    at = 0
+    for i in range(len(sizes)):
+        at += HEAD
+        count, shift = 0, 0
+        while at < len(sent) and sent[at] & MORE and shift < WORD:
+            count |= int(sent[at] & (MORE - 1)) << shift
+            shift += DIGIT
+            at += 1
+        if at >= len(sent) or shift >= WORD:
+            return i
+        count |= int(sent[at]) << shift
+        if count > sizes[i]:
+            return i
+        counts[i] = count
+        bits = told + (count * index[i] if count < sizes[i] else 0)
+        at += 1 + ((bits + 7) >> 3) + count * width
+    return -1 if at <= len(sent) else len(sizes) - 1
+
+
+@numba.njit(cache=True, nogil=True)
 def _place(
     sent: Bytes,
     bit: int,
@@ -353,14 +388,14 @@ def _place(
     others: int,
     lo: int,
     hi: int,
-    agreed: Integers,
+    sure: Integers,
     k: int,
     last: int,
     positions: Integers,
     p: int,
     stop: int,
 ) -> bool:
-    """positions[p:stop] of a frame: all of lo:hi, or agreed[k:last] and among the rest those whose indices were sent."""
+    """positions[p:stop] of a frame: all of lo:hi, or sure[k:last] and among the rest those whose indices were sent."""
     if stop - p == hi - lo:
         for q in range(hi - lo):
             positions[p + q] = lo + q
@@ -372,9 +407,9 @@ def _place(
         if index <= before:
             return False
         before = index
-        position = lo + index + k - first  # the index-th position of the segment that is not agreed
-        while k < last and agreed[k] <= position:
-            positions[p] = agreed[k]
+        position = lo + index + k - first  # the index-th position of the segment that is not sure
+        while k < last and sure[k] <= position:
+            positions[p] = sure[k]
             p += 1
             k += 1
             position += 1
@@ -383,5 +418,5 @@ def _place(
         positions[p] = position
         p += 1
     for q in range(k, last):
-        positions[p + q - k] = agreed[q]
+        positions[p + q - k] = sure[q]
     return True

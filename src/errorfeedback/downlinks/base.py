@@ -1,0 +1,164 @@
+"""How the server's step reaches the clients. Both sides go the same way: clients do with a message what the server does.
+
+A message down is a vector of R^d of which some features are told; client i gets those on J_i. It is framed, checked and
+counted as what goes up (`wire`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errorfeedback.core import VALUE_BITS, Floats, Integers, Model
+from errorfeedback.methods.base import Method
+from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.sparsity.support import Support, descend
+from errorfeedback.wire.frames import Frames, bits_per_index
+from errorfeedback.wire.message import KnownLayout, Message
+
+Answers = NDArray[np.bool_] | None
+"""Which clients take part; None: all."""
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """Where the server wants to go: prox_{gamma R}(x - gamma direction)."""
+
+    direction: Model
+    gamma: float
+    prox: ElasticNet | None
+    scratch: Model
+    asked: bool
+    """Somebody wants to know the step that was taken."""
+    taken: Model | None = None
+
+    def take(self, x: Model) -> None:
+        """Go there, all the way, in place."""
+        if self.prox is None:
+            descend(x, self.direction, self.gamma, self.scratch if self.asked else self.scratch[:0])
+        else:
+            self.scratch[:] = x
+            x -= self.gamma * self.direction
+            self.prox.step(x, self.gamma)
+            np.subtract(x, self.scratch, out=self.scratch)
+        self.taken = self.scratch
+
+    def vector(self, x: Model) -> Model:
+        """The step that is wanted from x."""
+        np.multiply(self.direction, -self.gamma, out=self.scratch)
+        if self.prox is not None:
+            self.scratch += x
+            self.prox.step(self.scratch, self.gamma)
+            self.scratch -= x
+        return self.scratch
+
+
+@dataclass(slots=True, eq=False)
+class Broadcast:
+    """What the server tells: values[features] (None: all of them), and the same few numbers to everybody."""
+
+    values: Floats
+    """(d,)"""
+    features: Integers | None = None
+    numbers: tuple[float, ...] = ()
+    value_bits: int | None = None
+    """None: values travel in the precision of the problem."""
+
+    def on(self, support: Support, answers: Answers = None) -> Message:
+        """What each client of a shard gets: the told features that it owns, or all of its own where that is shorter."""
+        if self.features is None and answers is None:
+            return Message(support, None, self.values[support.indices], whole(support, self.value_bits))
+        counts, told = self._counts(support, answers)
+        chosen = told | np.repeat(counts == support.sizes, support.sizes)
+        if answers is not None:
+            chosen &= np.repeat(answers, support.sizes)
+        positions = np.flatnonzero(chosen)
+        return Message(support, positions, self.values[support.indices[positions]], self.frames(support, answers))
+
+    def frames(self, support: Support, answers: Answers = None) -> Frames:
+        """What that takes."""
+        if self.features is None and answers is None:
+            return whole(support, self.value_bits)
+        counts, _ = self._counts(support, answers)
+        index = counts * bits_per_index(support.sizes) * (counts < support.sizes)
+        return Frames(counts, index, self.value_bits, announced=self.features is None)
+
+    def _counts(self, support: Support, answers: Answers) -> tuple[Integers, NDArray[np.bool_]]:
+        """How many values every client gets, and the positions that are told."""
+        if self.features is None:
+            told = np.ones(support.size, dtype=bool)
+            counts = support.sizes
+        else:
+            mask = np.zeros(support.d, dtype=bool)
+            mask[self.features] = True
+            told = mask[support.indices]
+            counts = np.add.reduceat(told, support.indptr[:-1], dtype=np.int64)
+            value = VALUE_BITS if self.value_bits is None else self.value_bits
+            shorter = counts * (value + bits_per_index(support.sizes)) < support.sizes * value
+            counts = np.where(shorter, counts, support.sizes)
+        return (counts if answers is None else counts * answers), told
+
+
+def whole(support: Support, value_bits: int | None = None) -> Frames:
+    """A value for each feature that a client owns."""
+    return Frames(support.sizes, np.zeros(support.n, dtype=np.int64), value_bits)
+
+
+def heard(message: Message, numbers: tuple[float, ...], value_bits: int | None) -> Broadcast:
+    """What the clients of a shard were told, as a vector of R^d that is right where they look."""
+    support = message.support
+    features = support.indices if message.positions is None else support.indices[message.positions]
+    values = np.zeros(support.d, dtype=message.values.dtype)
+    values[features] = message.values
+    return Broadcast(values, features, numbers, value_bits)
+
+
+@dataclass(frozen=True)
+class Downlink(ABC):
+    """Memory is a state that both sides have, and hand in and out."""
+
+    lossless: ClassVar[bool] = False
+    """Everybody goes exactly where the server wants to: what theorems without a word about the downlink assume."""
+    needs_everybody: ClassVar[bool] = True
+    """A client that misses a round would be lost."""
+    numbers: ClassVar[int] = 0
+    """How many numbers every message tells to everybody."""
+
+    @property
+    def value_bits(self) -> int | None:
+        """Bits of a value; None: those of the problem's precision."""
+        return None
+
+    def check(self, method: Method) -> None:
+        """Raise where the downlink does not fit the method."""
+        if self.needs_everybody and not method.compressor.always:
+            raise ValueError(
+                f"{type(self).__name__} tells clients what changes, and with {method.compressor} some miss it; "
+                "use ef.Whole()"
+            )
+
+    def start(self, x: Model) -> Any:
+        """The memory before round 0, on both sides: all know the first x."""
+        return None
+
+    @abstractmethod
+    def send(self, state: Any, x: Model, step: Step) -> tuple[Broadcast, Any]:
+        """Move x, in place, to where everybody will go, and say what is told for that; `step.taken` is how it moved."""
+
+    @abstractmethod
+    def receive(self, state: Any, x: Model, told: Broadcast) -> Any:
+        """Move the clients' x, in place, to where the server's is; `told` and x are right on the clients' features."""
+
+    def known(self, support: Support, answers: Answers) -> KnownLayout | None:
+        """What the clients know of a message before it comes; None: nothing."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence[Downlink]:
+        """Instances for the conformance tests."""

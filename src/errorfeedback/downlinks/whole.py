@@ -1,0 +1,37 @@
+"""Every client gets its own coordinates of x, in every round: |J_i| values, and nobody has to remember anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.core import Model
+from errorfeedback.downlinks.base import Answers, Broadcast, Downlink, Step
+from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.message import KnownLayout
+
+
+@dataclass(frozen=True)
+class Whole(Downlink):
+    """x on J_i."""
+
+    lossless: ClassVar[bool] = True
+    needs_everybody: ClassVar[bool] = False
+
+    def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
+        step.take(x)
+        return Broadcast(x), None
+
+    def receive(self, state: None, x: Model, told: Broadcast) -> None:
+        x[told.features] = told.values[told.features]
+
+    def known(self, support: Support, answers: Answers) -> KnownLayout:
+        positions = None if answers is None else np.flatnonzero(np.repeat(answers, support.sizes))
+        return KnownLayout(Broadcast(np.empty(0)).frames(support, answers), positions)
+
+    @classmethod
+    def examples(cls) -> Sequence[Whole]:
+        return [cls()]

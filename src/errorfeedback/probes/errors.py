@@ -1,0 +1,33 @@
+"""G_i = ||g_i - grad f_i(x)||^2 of the estimates after this round's update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from errorfeedback.core import Floats, Lifted, PerClient, Round
+from errorfeedback.methods.node import Node
+from errorfeedback.probes.base import Hearing, Probe
+
+
+@dataclass(frozen=True)
+class Errors(Probe):
+    """One number per client, in the precision of the run."""
+
+    of_new_memory: ClassVar[bool] = True
+
+    def widths(self, value_bits: int) -> tuple[int, ...]:
+        return (value_bits,)
+
+    def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
+        return node.support.norms2(error_of(node))[:, None], None
+
+    def hear(self, told: Floats, hearing: Hearing) -> PerClient:
+        return told[:, 0]
+
+
+def error_of(node: Node) -> Lifted:
+    """g_i - grad f_i(x)."""
+    error = node.error()
+    assert error is not None, "rules that ask for errors are for methods with gradient estimates"
+    return error

@@ -1,0 +1,28 @@
+"""||g - grad f(x)||^2. It needs the full gradient: only a simulation has it, and it is on no wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.core import Floats, Round
+from errorfeedback.methods.node import Node
+from errorfeedback.probes.base import Hearing, Probe
+
+
+@dataclass(frozen=True)
+class FullGradient(Probe):
+    """Nothing is told; the simulation looks."""
+
+    of_new_memory: ClassVar[bool] = True
+
+    def widths(self, value_bits: int) -> tuple[int, ...]:
+        return ()
+
+    def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
+        return np.empty((node.support.n, 0)), None
+
+    def hear(self, told: Floats, hearing: Hearing) -> float:
+        return hearing.true_error2()

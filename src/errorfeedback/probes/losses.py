@@ -1,0 +1,29 @@
+"""f_i(x): the server adds its proximal term to their mean, f(x) + R(x)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.core import VALUE_BITS, Floats, Round
+from errorfeedback.methods.node import Node
+from errorfeedback.probes.base import Hearing, Probe
+
+
+@dataclass(frozen=True)
+class Losses(Probe):
+    """Every client's loss, in that many leading bits of a float64."""
+
+    wants_values: ClassVar[bool] = True
+    bits: int = VALUE_BITS
+
+    def widths(self, value_bits: int) -> tuple[int, ...]:
+        return (self.bits,)
+
+    def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
+        return node.values()[:, None], None
+
+    def hear(self, told: Floats, hearing: Hearing) -> float:
+        return float(np.mean(told[:, 0])) + hearing.penalty()

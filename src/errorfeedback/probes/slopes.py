@@ -1,0 +1,35 @@
+"""e_i = <grad f_i(x) - g_i, x - x_last>, where g_i is the estimate that was in force (0 where clients keep none). It shrinks
+with the steps, so that few digits are enough at every scale. The server adds <(1/n) sum g_i, x - x_last>, which it knows:
+together <grad f(x), x - x_last>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.core import VALUE_BITS, Floats, Lifted, Round
+from errorfeedback.methods.node import Node
+from errorfeedback.probes.base import Hearing, Probe
+
+
+@dataclass(frozen=True)
+class Slopes(Probe):
+    """What is left of the slope since the last time it was asked for, in that many leading bits of a float64."""
+
+    bits: int = VALUE_BITS
+
+    def widths(self, value_bits: int) -> tuple[int, ...]:
+        return (self.bits,)
+
+    def tell(self, last: Lifted | None, node: Node, ctx: Round) -> tuple[Floats, Lifted]:
+        here = node.own()
+        if last is None:
+            return np.zeros((node.support.n, 1)), here
+        error = node.error()
+        unknown = node.peek() if error is None else -error
+        return node.support.sums(unknown * (here - last))[:, None], here
+
+    def hear(self, told: Floats, hearing: Hearing) -> float:
+        return float(np.mean(told[:, 0])) + hearing.known_slope

@@ -1,0 +1,98 @@
+"""The books of a run: every bit that crosses the wire, up and down, counted where it happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.core import VALUE_BITS
+from errorfeedback.downlinks.base import Broadcast
+from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames, bits_per_index, frame_bits
+from errorfeedback.wire.message import Message
+
+COMMAND_BITS = 2
+"""One of the three things that a `Verdict` can say."""
+
+
+def ownership_bits(support: Support, width: int) -> int:
+    """Every client says once which of the columns it owns: their numbers, or one bit per column where that is shorter."""
+    index = int(bits_per_index(np.array([width]))[0])
+    listed = np.minimum(support.sizes * index, width)
+    return int(frame_bits(np.zeros_like(support.sizes), listed, VALUE_BITS, announced=False).sum())
+
+
+@dataclass(eq=False)
+class Ledger:
+    """Totals over all clients. `payload`: values, indices and telemetry, without heads and padding: what theory counts.
+    `authors`: the uplink as the paper's plots count it."""
+
+    support: Support
+    value_bits: int
+    commands: bool
+    uplink: int = 0
+    downlink: int = 0
+    payload: int = 0
+    authors: int = 0
+
+    def __post_init__(self) -> None:
+        command = COMMAND_BITS * self.commands
+        self._nothing = Frames(*np.zeros((2, self.support.n), dtype=np.int64)).cost(command, self.value_bits).bits
+        self._whole = Broadcast(np.empty(0)).frames(self.support).cost(command, self.value_bits).bits
+
+    def prepared(self, up: int, down: int, ownership: int) -> None:
+        """Before round 0: what problem and rule had to know, and who owns which feature."""
+        self.uplink += up + ownership
+        self.payload += up
+        self.downlink += down
+
+    def sent(self, told: Broadcast | None, messages: list[Message], everybody: bool) -> None:
+        """Down: to those who take part in this round; to everybody in round 0, where all have to tell something,
+        and with methods whose clients do something even then."""
+        if told is None:
+            self.downlink += self._nothing
+            return
+        absent = messages[0].frames.answers is not None and not everybody
+        if not (absent or told.features is not None or told.value_bits is not None or told.numbers):
+            self.downlink += self._whole  # the same in every round
+            return
+        frames = told.frames(self.support, _answers(messages) if absent else None)
+        numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(told.numbers)
+        self.downlink += frames.cost(numbers, self.value_bits).bits
+
+    def received(self, message: Message, told_bits: int, first: bool) -> None:
+        """Up: a shard's message, with `told_bits` of telemetry from each client."""
+        bits, payload, authors = message.frames.cost(told_bits, self.value_bits)
+        self.uplink += bits
+        self.payload += payload
+        if not first:
+            self.authors += authors
+
+    def compared(self) -> None:
+        """The exact losses at two points, at the end."""
+        self.uplink += 2 * LOSS_FRAME_BITS * self.support.n
+        self.payload += 2 * VALUE_BITS * self.support.n
+
+    @property
+    def row(self) -> dict[str, float]:
+        """For the history."""
+        return {
+            "uplink_bits": self.uplink,
+            "payload_bits": self.payload,
+            "downlink_bits": self.downlink,
+            "authors_bits": self.authors,
+        }
+
+    @property
+    def totals(self) -> tuple[int, int, int, int]:
+        """For a snapshot."""
+        return self.uplink, self.downlink, self.payload, self.authors
+
+    @totals.setter
+    def totals(self, totals: tuple[int, int, int, int]) -> None:
+        self.uplink, self.downlink, self.payload, self.authors = totals
+
+
+def _answers(messages: list[Message]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.concatenate([message.frames.answers for message in messages if message.frames.answers is not None])

@@ -1,0 +1,186 @@
+"""The server's side of shards that live elsewhere: every question becomes requests, and answers become messages again."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.probes.base import widths_of
+from errorfeedback.problems.base import Problem
+from errorfeedback.records.files import content, value_of
+from errorfeedback.runtime.keeper import Interrupted
+from errorfeedback.runtime.local import LocalSession, Order, Place, Setup, joined
+from errorfeedback.runtime.memory import cut_memory, joined_memory
+from errorfeedback.runtime.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
+from errorfeedback.runtime.shard import Observation
+from errorfeedback.wire.codec import Patterns, decode, decode_losses, encode
+from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.message import NOWHERE, Message
+from errorfeedback.wire.requests import DONE, FLAG, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.truncated import numbers, patterns
+
+T = TypeVar("T")
+
+
+class Transport(ABC):
+    """An engine carries bytes and knows nothing of optimisation."""
+
+    @abstractmethod
+    def send(self, requests: list[bytes]) -> None:
+        """One request to every host, in client order."""
+
+    @abstractmethod
+    def receive(self) -> list[bytes]:
+        """Their answers."""
+
+    def name(self, host: int) -> str:
+        """What people call a host."""
+        return f"host {host}"
+
+    def fail(self, host: int, reason: str) -> NoReturn:
+        """A host cannot go on: end the others, and say so."""
+        raise RuntimeError(f"{self.name(host)} failed: {reason}")
+
+    def running(self) -> AbstractContextManager[None]:
+        """While the server works."""
+        return nullcontext()
+
+    def before_round(self) -> None:  # noqa: B027  (most have nothing to look after)
+        """Between two rounds: may raise to end the run."""
+
+    def failing(self) -> None:  # noqa: B027  (most have nothing to prepare)
+        """The run ends without a result; the hosts are about to be told why."""
+
+    def close(self) -> None:  # noqa: B027
+        """The run is over."""
+
+
+class RemoteSession:
+    """Hosts that are asked by bytes, after the clients of this process (`own`), where it has some.
+
+    `cuts`: 0, ..., n: where the clients of each part begin and the last one ends; the first part is this process's own.
+    """
+
+    def __init__(
+        self, transport: Transport, problem: Problem, setup: Setup, cuts: Sequence[int], own: LocalSession | None = None
+    ) -> None:
+        self.transport, self.setup, self.own = transport, setup, own
+        self.support, self.dtype = problem.support, problem.dtype
+        self.parts = [problem.support.shard(lo, hi) for lo, hi in pairwise(cuts)]
+        self.supports = self.parts[1:] if own is not None else self.parts
+        self.operators = [setup.method.compressor.on(support) for support in self.supports]
+        """The hosts' compressors: to tell what they need not send."""
+        self.number, self.ctx, self.placed = 0, Round(0, 0), False
+        self.open, self.waiting = True, False
+
+    def carry(self, job: Callable[[], T]) -> T:
+        with self.transport.running():
+            result = job()
+        self._ask("result", content(result))
+        self._answers()
+        self.open = False
+        return result
+
+    def round(self, order: Order) -> list[Message]:
+        self.transport.before_round()
+        self.ctx = order.ctx
+        self._send("round", [self._request(order, k) for k in range(len(self.supports))])
+        self.placed = False
+        messages = [] if self.own is None else self.own.round(order)
+        widths = widths_of(order.probes, 8 * self.dtype.itemsize)
+        for answer, operator in zip(self._answers(), self.operators, strict=True):
+            known = self.setup.method.known(operator, order.ctx)
+            frames = np.frombuffer(answer, dtype=np.uint8)
+            message, told = decode(frames, known, operator.support, order.ctx, self.dtype, widths)
+            message.told = numbers(told, widths) if order.probes else None
+            messages.append(message)
+        return messages
+
+    def _request(self, order: Order, k: int) -> bytes:
+        """What a host hears in a round."""
+        support, setup, told, t = self.supports[k], self.setup, order.told, order.ctx.t
+        resting = setup.method.rests and t and not order.probes
+        answers = setup.method.known(self.operators[k], order.ctx).frames.answers if resting else None
+        known = down_known(setup, support, t, told is not None, answers)
+        silent = Message(support, NOWHERE, order.x[:0], Frames(*np.zeros((2, support.n), dtype=np.int64)))
+        message = silent if told is None else told.on(support, answers)
+        widths = down_widths(setup, told is not None and t > 0)
+        frames = encode(message, known, down_key(order.ctx), self._told(order, support.n), widths)
+        probes = packed_probes(order.probes)
+        head = ROUND.pack(t, order.ctx.seed, MOVED * (told is not None) | PLACED * self.placed, len(probes))
+        return b"".join((head, probes, frames.tobytes()))
+
+    def _told(self, order: Order, n: int) -> Patterns:
+        """(n, numbers): the command, and the downlink's numbers."""
+        command = np.array([VERDICTS.index(order.verdict)] if self.setup.commands else [], dtype=np.uint64)
+        shared = np.array([] if order.told is None else order.told.numbers)
+        bits = np.full(len(shared), 64)
+        return np.tile(np.concatenate([command, patterns(shared[None, :], bits)[0]]), (n, 1))
+
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        self._ask("observe", content((x, losses)))  # a simulation may: who misses a round need not know x
+        mine = [] if self.own is None else [self.own.observe(x, losses)]
+        return joined([*mine, *self._values_of(self._answers())])
+
+    def values(self, x: Model, kept: bool = False) -> PerClient:
+        self._ask("values", FLAG.pack(kept))
+        mine = [] if self.own is None else [self.own.values(x)]
+        answers = [np.frombuffer(answer, dtype=np.uint8) for answer in self._answers()]
+        losses = [decode_losses(each, support, self.ctx) for each, support in zip(answers, self.supports, strict=True)]
+        return np.concatenate([*mine, *losses])
+
+    def memory(self) -> Any:
+        self._ask("memory", b"")
+        mine = [] if self.own is None else [self.own.memory()]
+        return joined_memory([*mine, *self._values_of(self._answers())])
+
+    def recall(self, memory: Any, here: Place, kept: Place | None) -> None:
+        pieces = cut_memory(memory, [(part.n, part.size) for part in self.parts])
+        if self.own is not None:
+            mine, *pieces = pieces
+            self.own.recall(mine, here, kept)
+        self._send("recall", [content((piece, here, kept)) for piece in pieces])
+        self._answers()
+        self.placed = True
+
+    def close(self) -> None:
+        """Where the run did not end by itself the hosts are told why."""
+        if self.open:
+            error = sys.exception()
+            self.transport.failing()
+            if self.waiting:  # their answers to the last question
+                self.transport.receive()
+            code = error.code if isinstance(error, Interrupted) else 1
+            self._ask("close", content((code, f"{type(error).__name__}: {error}")))
+            self._answers()
+            self.open = False
+        self.transport.close()
+        if self.own is not None:
+            self.own.close()
+
+    def _ask(self, verb: str, body: bytes) -> None:
+        self._send(verb, [body] * len(self.supports))
+
+    def _send(self, verb: str, bodies: list[bytes]) -> None:
+        self.number += 1
+        self.transport.send([Request(verb, self.number, body).pack() for body in bodies])
+        self.waiting = True
+
+    def _answers(self) -> list[bytes]:
+        answers = self.transport.receive()
+        self.waiting = False
+        for k, answer in enumerate(answers):
+            if answer[:1] != DONE:
+                self.open = False
+                self.transport.fail(k, answer[1:].decode(errors="replace"))
+        return [answer[1:] for answer in answers]
+
+    def _values_of(self, answers: list[bytes]) -> list[Any]:
+        return [value_of(answer, self.transport.name(k)) for k, answer in enumerate(answers)]

@@ -1,0 +1,175 @@
+"""A shard's whole life as a server of requests: bytes in, bytes out. An engine carries them and knows nothing of
+optimisation.
+
+What a host has beside its shards is what every client has: x on its features, the downlink's memory, and the point that it
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from errorfeedback.core import VALUE_BITS, Integers, Round
+from errorfeedback.downlinks.base import Answers, Broadcast, heard
+from errorfeedback.probes.base import Probes, widths_of
+from errorfeedback.problems.base import Problem
+from errorfeedback.records.files import content, value_of
+from errorfeedback.runtime.ledger import COMMAND_BITS
+from errorfeedback.runtime.local import LocalSession, Order, Setup, shards_for
+from errorfeedback.runtime.shard import shards_of
+from errorfeedback.sparsity.support import Support
+from errorfeedback.stepsizes.base import Verdict
+from errorfeedback.wire.codec import NOTHING_TOLD, Bytes, WireError, decode, encode, encode_losses
+from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.message import KnownLayout, Message
+from errorfeedback.wire.requests import DONE, FAILED, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.truncated import numbers, patterns
+
+VERDICTS = tuple(Verdict)
+"""A command is the place of its verdict here."""
+
+
+class Host:
+    """Some clients that are asked by bytes."""
+
+    def __init__(self, part: LocalSession, support: Support, setup: Setup) -> None:
+        self.part, self.support, self.setup = part, support, setup
+        self.x, self.downlink = setup.x.copy(), setup.downlink.start(setup.x)
+        self.kept = deepcopy((self.x, self.downlink))
+        self.ctx = Round(0, 0)
+        self.last: tuple[int, bytes] = (-1, b"")
+        self.result: Any = None
+        self.ended = False
+        self.code, self.reason = 0, ""
+        """How the run ended, where it has no result: an exit code, and why."""
+        self.verbs: dict[str, Callable[[bytes], bytes]] = {
+            "round": self._round,
+            "values": self._values,
+            "observe": lambda body: content(self.part.observe(*value_of(body, "the request"))),
+            "memory": lambda body: content(self.part.memory()),
+            "recall": self._recall,
+            "result": self._result,
+            "close": self._close,
+        }
+
+    def serve(self, sent: bytes) -> bytes:
+        """The answer to a request; to the same request again the same bytes."""
+        try:
+            request = Request.unpack(sent)
+            if request.number != self.last[0]:
+                if request.verb not in self.verbs:
+                    raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
+                self.last = request.number, DONE + self.verbs[request.verb](request.body)
+            return self.last[1]
+        except Exception as error:
+            return FAILED + f"{type(error).__name__}: {error}".encode()
+
+    def _round(self, body: bytes) -> bytes:
+        t, seed, flags, length = ROUND.unpack_from(body)
+        probes = unpacked_probes(body[ROUND.size : ROUND.size + length])
+        self.ctx = Round(t, seed)
+        frames = np.frombuffer(body, dtype=np.uint8, offset=ROUND.size + length)
+        verdict = self._hear(frames, flags, listening=bool(probes))
+        messages = self.part.round(Order(self.ctx, self.x, None, probes, verdict))
+        widths = widths_of(probes, 8 * self.x.dtype.itemsize)
+        return b"".join(self._framed(message, k, widths) for k, message in enumerate(messages))
+
+    def _hear(self, frames: Bytes, flags: int, listening: bool) -> Verdict:
+        """Go where the server's x is; what is to be done with the clients' memory."""
+        moved, ctx, setup = bool(flags & MOVED), self.ctx, self.setup
+        answers = self._answers() if setup.method.rests and ctx.t and not listening else None
+        known = down_known(setup, self.support, ctx.t, moved, answers)
+        widths, bits = down_widths(setup, moved and ctx.t > 0), setup.downlink.value_bits if ctx.t else None
+        message, told = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, bits)
+        if len(told) and (told != told[0]).any():
+            raise WireError("the clients of one host were told different things")
+        verdict = VERDICTS[int(told[0, 0])] if setup.commands else Verdict.GO
+        if not flags & PLACED:
+            shared = numbers(told[:1], widths)[0][int(setup.commands) :] if len(widths) else ()
+            self._move(verdict, heard(message, tuple(map(float, shared)), bits) if moved else None)
+        return verdict
+
+    def _move(self, verdict: Verdict, told: Broadcast | None) -> None:
+        if verdict is Verdict.KEEP:
+            self.kept = deepcopy((self.x, self.downlink))
+        elif verdict is Verdict.RESTORE:
+            self.x, self.downlink = deepcopy(self.kept)
+        if told is None:
+            return
+        if self.ctx.t:
+            self.downlink = self.setup.downlink.receive(self.downlink, self.x, told)
+        else:
+            self.x[told.features] = told.values[told.features]
+            self.downlink = self.setup.downlink.start(self.x)
+
+    def _answers(self) -> Answers:
+        """Who takes part in this round."""
+        known = [self.setup.method.known(shard.node.compress, self.ctx).frames for shard in self.part.shards]
+        return None if known[0].answers is None else np.concatenate([each.answers for each in known])
+
+    def _framed(self, message: Message, k: int, widths: Integers) -> bytes:
+        known = self.setup.method.known(self.part.shards[k].node.compress, self.ctx)
+        told = NOTHING_TOLD if message.told is None else patterns(message.told, widths)
+        return encode(message, known, self.ctx, told, widths).tobytes()
+
+    def _values(self, body: bytes) -> bytes:
+        x = self.kept[0] if body[0] else self.x
+        return encode_losses(self.part.values(x), self.support.first, self.ctx).tobytes()
+
+    def _recall(self, body: bytes) -> bytes:
+        memory, here, kept = value_of(body, "the request")
+        self.x, self.downlink = here
+        self.kept = here if kept is None else kept
+        self.part.recall(memory, here, kept)
+        return b""
+
+    def _result(self, body: bytes) -> bytes:
+        self.result, self.ended = value_of(body, "the request"), True
+        return b""
+
+    def _close(self, body: bytes) -> bytes:
+        (self.code, self.reason), self.ended = value_of(body, "the request"), True
+        return b""
+
+
+def host(problem: Problem, setup: Setup, lo: int, hi: int) -> Host:
+    """The clients lo, ..., hi - 1 of a problem, ready to be asked."""
+    part = LocalSession(shards_of(problem, setup.method, setup.x, lo, hi, shards_for(problem, hi - lo)))
+    return Host(part, problem.support.shard(lo, hi), setup)
+
+
+def down_key(ctx: Round) -> Round:
+    """What a frame down is keyed by: no frame up can be taken for it."""
+    return Round(-1 - ctx.t, ctx.seed)
+
+
+def down_widths(setup: Setup, numbers: bool) -> Integers:
+    """Bits of what every client hears beside values: a command, and the downlink's numbers."""
+    command = [COMMAND_BITS] if setup.commands else []
+    return np.array(command + [VALUE_BITS] * (setup.downlink.numbers * numbers), dtype=np.int64)
+
+
+def down_known(setup: Setup, support: Support, t: int, moved: bool, answers: Answers) -> KnownLayout | None:
+    """What both sides know of a message down before it comes: no values where nobody moves, all of x in round 0."""
+    if not moved:
+        return KnownLayout(Frames(*np.zeros((2, support.n), dtype=np.int64)))
+    if not t:
+        return KnownLayout(Broadcast(np.empty(0)).frames(support), None)
+    return setup.downlink.known(support, answers)
+
+
+@lru_cache
+def packed_probes(probes: Probes) -> bytes:
+    """The probes for a request."""
+    return content(list(probes)) if probes else b""
+
+
+@lru_cache
+def unpacked_probes(packed: bytes) -> Probes:
+    """The probes of a request."""
+    return tuple(value_of(packed, "the request")) if packed else ()

@@ -1,0 +1,141 @@
+"""A shard: some clients, their data and memory, and their part of a round, for all of them at once."""
+
+from __future__ import annotations
+
+import logging
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Timer
+from typing import Any
+
+import numpy as np
+
+from errorfeedback.core import Floats, Lifted, Model, PerClient, Point, Round
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.node import Node
+from errorfeedback.probes.base import Probe, Probes, cut
+from errorfeedback.problems.base import Problem
+from errorfeedback.problems.spread import Spread
+from errorfeedback.runtime.memory import Lengths
+from errorfeedback.stepsizes.base import Verdict
+from errorfeedback.wire.message import Message
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a simulation can look at, over the clients of a shard: never on a wire, never timed."""
+
+    grads: Lifted
+    error: Lifted | None
+    """g_i - grad f_i(x), where the method has g_i."""
+    values: PerClient
+    """f_i(x); nan where nobody asked for it."""
+
+
+NOTICE_AFTER = 0.5
+NOTICE = "compiling the kernels for this kind of problem (they are kept for the next time where a folder can be written)"
+
+
+class Shard:
+    """The clients' side of a run. `scratch` may be shared with other shards."""
+
+    def __init__(self, problem: Problem, method: Method, scratch: Floats) -> None:
+        self.problem, self.method = problem, method
+        self.node = Node(problem, method.compressor.on(problem.support), scratch)
+        self.node.judge = lambda grads: self.method.error(self.state, grads)
+        self.state: Any = None
+        self.kept: Any = None
+        self.notes: dict[str, Any] = {}
+        """The probes' memory, by the name of their class."""
+        self.value_bits = 8 * problem.dtype.itemsize
+
+    def round(self, x: Model, ctx: Round, probes: Probes = (), verdict: Verdict = Verdict.GO) -> Message:
+        """What the clients send from x. `verdict`: what is to be done first with the memory that the last round left."""
+        if verdict is not Verdict.GO:
+            self.obey(verdict)
+        node = self.node
+        if not probes:
+            node.stand(x)
+            return self._message(ctx)
+        node.stand(x, any(probe.wants_values for probe in probes))
+        told = {probe: self._told(probe, ctx) for probe in probes if not probe.of_new_memory}
+        if len(told) < len(probes):
+            node.keep_gradients()
+        message = self._message(ctx)
+        told |= {probe: self._told(probe, ctx) for probe in probes if probe.of_new_memory}
+        message.told = np.hstack([told[probe] for probe in probes])
+        return message
+
+    def _message(self, ctx: Round) -> Message:
+        if ctx.t == 0:
+            message, self.state = self.method.init(self.node, ctx)
+        else:
+            message, self.state = self.method.client(self.state, self.node, ctx)
+        return message
+
+    def _told(self, probe: Probe, ctx: Round) -> Floats:
+        name = type(probe).__name__
+        numbers, self.notes[name] = probe.tell(self.notes.get(name), self.node, ctx)
+        widths = probe.widths(self.value_bits)
+        return cut(numbers, widths) if widths else numbers
+
+    def obey(self, verdict: Verdict) -> None:
+        """Remember the clients' memory, or go back to what was kept."""
+        if verdict is Verdict.KEEP:
+            self.kept = deepcopy(self.state)
+        elif verdict is Verdict.RESTORE:
+            self.state = deepcopy(self.kept)
+
+    @property
+    def memory(self) -> Any:
+        """All that the clients' later rounds depend on."""
+        return self.state, self.kept, self.notes
+
+    @memory.setter
+    def memory(self, memory: Any) -> None:
+        self.state, self.kept, self.notes = memory
+
+    @property
+    def lengths(self) -> Lengths:
+        return self.problem.n, self.problem.support.size
+
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        """The gradients at x of this round, how far the clients' estimates are from them, and the losses there."""
+        values = np.full(self.problem.n, np.nan)
+        if losses:
+            grads = np.empty(self.problem.support.size, dtype=self.problem.dtype)
+            self.problem.gradients(Point(x), grads, values=values)
+        else:
+            grads = self.node.peek()
+        return Observation(grads, self.method.error(self.state, grads), values)
+
+    def values(self, x: Model) -> PerClient:
+        """f_i(x)."""
+        return self.problem.values(Point(x))
+
+
+def shards_of(problem: Problem, method: Method, x: Model, lo: int, hi: int, count: int) -> list[Shard]:
+    """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector, ready for rounds from x."""
+    ends = [lo + (hi - lo) * k // count for k in range(count + 1)]
+    _compile(problem.shard(lo, lo + 1), method, x)
+    whole = (lo, hi, count) == (0, problem.n, 1) and not isinstance(problem, Spread)
+    parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
+    scratch = np.empty(max(part.support.size for part in parts), dtype=problem.dtype)
+    shards = [Shard(part, method, scratch) for part in parts]
+    for shard in shards:  # their data are laid out before the clock runs
+        shard.node.stand(x)
+        shard.node.gradients()
+    return shards
+
+
+def _compile(problem: Problem, method: Method, x: Model) -> None:
+    """Two rounds of one client, so that no kernel is compiled while the clock runs; says so when it takes a moment."""
+    notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
+    notice.start()
+    try:
+        shard = Shard(problem, method, np.empty(problem.support.size, dtype=problem.dtype))
+        shard.round(x, Round(0, 0))
+        shard.round(x, Round(1, 0))
+    finally:
+        notice.cancel()

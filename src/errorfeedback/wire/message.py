@@ -1,0 +1,71 @@
+"""Messages between the clients of a shard and the server, before they are put on the wire (`wire.codec`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from errorfeedback.core import Floats, Integers, Lifted, Model
+from errorfeedback.sparsity.support import Support, add_at, add_through
+from errorfeedback.wire.frames import Frames
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """What the clients of a shard send or get in a round: values at positions of the lifted space, in client order.
+
+    A message may share its arrays with the operator that made it; it is valid until the operator's next call.
+    """
+
+    support: Support
+    positions: Integers | None
+    """None: every position, so no index crosses the wire."""
+    values: Floats
+    frames: Frames
+    """How the values are put on the wire."""
+    told: Floats | None = None
+    """(n, numbers): what else the clients were asked for."""
+
+    def scatter(self, total: Model, fresh: bool, n: int) -> None:
+        """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""
+        if self.positions is not None:
+            add_through(total, self.support.indices, self.positions, self.values, fresh, n)
+            return
+        if fresh:
+            total.fill(0.0)
+        add_at(total, self.support.indices, self.values)
+        if n:
+            total /= n
+
+    def add_to(self, u: Lifted) -> Lifted:
+        """u + message, in place."""
+        if self.positions is None:
+            u += self.values
+        else:
+            add_at(u, self.positions, self.values)
+        return u
+
+    def take_from(self, u: Lifted) -> Lifted:
+        """u - message, in place."""
+        if self.positions is None:
+            u -= self.values
+        else:
+            u[self.positions] -= self.values
+        return u
+
+    def lifted(self) -> Lifted:
+        """The message as a lifted vector."""
+        return self.add_to(np.zeros(self.support.size, dtype=self.values.dtype))
+
+
+NOWHERE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLayout:
+    """What both sides know of a message before it is sent."""
+
+    frames: Frames
+    positions: Integers | None = field(default_factory=lambda: NOWHERE)
+    """Positions that are sent for sure, so that no index has to say so; None: every position."""

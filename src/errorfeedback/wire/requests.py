@@ -1,0 +1,51 @@
+"""What an engine carries to a shard and back, as bytes.
+
+A request is its verb, a newline, a sequence number, and what the verb needs; an answer is `DONE` or `FAILED`, and what was
+asked for or why there is none. `runtime.serving` answers them, `runtime.remote` asks.
+
+    round    round and seed (i64 each), flags (u8), length of the probes (u32), probes (packed), frames down -> frames up
+    values   kept (u8) -> one framed loss per client
+    observe  x and whether to look at losses (packed) -> packed; in a simulation only
+    memory   -> packed;   recall  packed -> nothing
+    result   what the run came to (packed) -> nothing;   close  why the run ends without one -> nothing
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+HEAD = struct.Struct("<Q")
+ROUND = struct.Struct("<qqBI")
+FLAG = struct.Struct("<B")
+DONE, FAILED = b"=", b"!"
+MOVED, PLACED = 1, 2
+"""Flags of a round: values come down; the host has been told already where x is."""
+
+
+@dataclass(slots=True, frozen=True)
+class Request:
+    """What is asked of a shard. The same number asks for the same answer again."""
+
+    verb: str
+    number: int
+    body: bytes = b""
+
+    def pack(self) -> bytes:
+        """
+        >>> Request.unpack(Request("close", 7).pack())
+        Request(verb='close', number=7, body=b'')
+        """
+        return b"".join((self.verb.encode(), b"\n", HEAD.pack(self.number), self.body))
+
+    @classmethod
+    def unpack(cls, sent: bytes) -> Request:
+        verb, newline, _ = sent[:VERB].partition(b"\n")
+        start = len(verb) + 1
+        if not newline or not verb.isalpha() or len(sent) < start + HEAD.size:
+            raise ValueError(f"not a request: it begins with {bytes(sent[:VERB])!r}")
+        return cls(verb.decode(), HEAD.unpack_from(sent, start)[0], sent[start + HEAD.size :])
+
+
+VERB = 16
+"""A verb is shorter than that."""

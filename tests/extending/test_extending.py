@@ -1,0 +1,209 @@
+"""What users add is one file each, with nothing but what `errorfeedback` exports. Each works, has the same bits wherever its
+clients live, survives a checkpoint, and is counted.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bytewise import Bytewise
+from ef21_sgdm import EF21SGDM
+from fed_avg import FedAvg
+from functions import probed
+from huber import Huber
+from poisson import Poisson
+from preconditioned import AdaGrad
+from queues import Processes
+from scaffnew import Scaffnew
+from two_way_ef21 import TopOfTheChange
+
+import errorfeedback as ef
+from errorfeedback.problems.base import setup_bits
+from errorfeedback.runtime.ledger import ownership_bits
+
+N, D = 9, 14
+EF21 = ef.EF21(ef.TopK(2))
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6 * N, D)) * (rng.random((6 * N, D)) < 0.4)
+    A[np.arange(6 * N), np.arange(6 * N) % D] = 1.0
+    return A, rng.standard_normal(6 * N), np.arange(6 * N) % N
+
+
+def squares():
+    return ef.least_squares(*rows())
+
+
+def counts():
+    A, b, clients = rows()
+    return ef.glm(0.3 * A, np.floor(3 * np.abs(b)), clients, Poisson())
+
+
+def robust():
+    A, b, clients = rows()
+    return ef.glm(A, b + 50 * (np.arange(len(b)) == 3), clients, Huber())
+
+
+def quadratic(i):
+    """||x_i - i||^2 + (x_i - x_{i+1})^2: a function of two features of nine."""
+
+    def f(x):
+        own, across = x[i] - i, x[i] - x[(i + 1) % N]
+        gradient = np.zeros(N)
+        gradient[i] = 2 * own + 2 * across
+        gradient[(i + 1) % N] = -2 * across
+        return own**2 + across**2, gradient
+
+    return f
+
+
+def functions():
+    return probed([quadratic(i) for i in range(N)], N)
+
+
+def options(problem, method, gamma, **more):
+    return {"problem": problem, "method": method, "stepsize": ef.Constant(gamma), "rounds": 60, "every": 7, **more}
+
+
+CASES = {
+    "two-way EF21": lambda: options(squares(), EF21, 0.05, downlink=TopOfTheChange(4)),
+    "EF21-SGDM on minibatches": lambda: options(squares(), EF21SGDM(ef.TopK(3), batch=4), 0.03),
+    "a Poisson loss": lambda: options(counts(), EF21, 0.3),
+    "a Huber loss": lambda: options(robust(), EF21, 0.2),
+    "plain functions": lambda: options(functions(), EF21, 0.3),
+    "FedAvg": lambda: options(squares(), FedAvg(rate=0.02), 1.0),
+    "Scaffnew": lambda: options(squares(), Scaffnew(rate=0.02), 1.0),
+    "a preconditioner on the server": lambda: options(squares(), EF21, 0.2, direction=AdaGrad()),
+}
+each = pytest.mark.parametrize("name", CASES)
+ENGINES = [ef.Local(3), ef.Threads(2), Bytewise(2)]
+
+
+def assert_same_bits(a, b):
+    assert np.array_equal(a.x, b.x)
+    for column in a.history.keys() - {"seconds"}:
+        assert np.array_equal(a.history[column], b.history[column], equal_nan=True), column
+
+
+@each
+def test_it_works(name):
+    """The loss comes down most of the way to what many steps of gradient descent reach."""
+    case = CASES[name]()
+    low = ef.solve(
+        case["problem"], ef.DGD(), ef.Constant(0.3 if name == "plain functions" else 0.1), rounds=3000, every=3000
+    )
+    f = ef.solve(**case | {"rounds": 400}).history["f"]
+    assert f[-1] - low.history["f"][-1] < 0.05 * (f[0] - low.history["f"][-1])
+
+
+@each
+def test_the_bits_are_the_same_wherever_the_clients_live_and_all_are_counted(name):
+    one = ef.solve(**CASES[name](), engine=ef.Local(1))
+    for engine in ENGINES:
+        assert_same_bits(one, ef.solve(**CASES[name](), engine=engine))
+    engine = Bytewise(3)
+    by_bytes = ef.solve(**CASES[name](), engine=engine)
+    problem = by_bytes.theory.problem
+    up, down = setup_bits(problem)
+    assert 8 * engine.up + up + ownership_bits(problem.support, problem.width) == by_bytes.history["uplink_bits"][-1]
+    assert 8 * engine.down + down == by_bytes.history["downlink_bits"][-1]
+
+
+class StopError(Exception):
+    """In the middle of a run."""
+
+
+@each
+@pytest.mark.parametrize("engine", [ef.Local(2), Bytewise(2)], ids=["Local", "Bytewise"])
+def test_it_survives_a_checkpoint(name, engine, tmp_path):
+    def watch(row):
+        if row["round"] == 35:
+            raise StopError
+
+    case = CASES[name]()
+    with pytest.raises(StopError):
+        ef.solve(**case, watch=watch, checkpoint=ef.Checkpoint(tmp_path, every=10))
+    given = case["problem"] if name == "plain functions" else None
+    assert_same_bits(ef.solve(**CASES[name]()), ef.resume(tmp_path, engine=engine, problem=given))
+
+
+def test_functions_that_are_not_there_any_more_are_asked_for(tmp_path):
+    ef.solve(**CASES["plain functions"](), checkpoint=ef.Checkpoint(tmp_path))
+    with pytest.raises(ValueError, match="does not hold the problem, which has functions of your own"):
+        ef.resume(tmp_path)
+
+
+def test_an_engine_of_processes_that_speak_through_queues():
+    case = options(squares(), EF21, 0.05) | {"stepsize": ef.Automatic()}
+    assert_same_bits(ef.solve(**case), ef.solve(**case, engine=Processes(2)))
+
+
+def test_a_client_that_fails_in_another_process_is_told():
+    bad = options(counts(), EF21, 0.3, x0=np.full(D, 1e4))  # the Poisson loss overflows
+    assert "diverged" in ef.solve(**bad, engine=Processes(2)).stopped
+
+
+def test_plain_functions_own_what_they_depend_on_and_are_asked_where_the_run_is():
+    """Nothing is evaluated at points that the run does not visit."""
+    seen = []
+
+    def spy(i):
+        f = quadratic(i)
+
+        def spied(x):
+            seen.append(x.copy())
+            return f(x)
+
+        return spied
+
+    problem = probed([spy(i) for i in range(N)], N)
+    assert problem.support.sizes.tolist() == [2] * N
+    seen.clear()
+    start = np.full(N, 7.0)
+    ef.solve(problem, ef.DGD(), ef.Constant(0.1), rounds=0, x0=start, metrics=False)
+    assert seen
+    assert {tuple(np.unique(x[x != 0])) for x in seen} == {(7.0,)}
+
+
+def test_a_loss_without_a_bound_gets_no_step_from_a_theorem_and_no_certificate():
+    problem = counts()
+    with pytest.raises(ValueError, match="Poisson has no bound on its curvature"):
+        ef.solve(problem, EF21, ef.RareFeatures(), rounds=1)
+    result = ef.solve(problem, EF21, ef.Constant(0.3), rounds=20)
+    assert result.certificate.verdict == "not applicable"
+    assert np.isfinite(result.x).all()
+    assert problem.lower_bound <= result.history["f"].min()
+
+
+def test_a_false_curvature_is_refused_or_found_out():
+    """A loss that claims a tenth of its curvature gets steps that are too long, and the certificate says so."""
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="a bound on the second derivative must be above 0"):
+            Huber(curvature=wrong)
+    A, b, clients = rows()
+    honest, false = (ef.glm(A, b, clients, Huber(curvature=h, width=1e6)) for h in (1.0, 0.05))
+    verdicts = [ef.solve(p, ef.EF21(ef.TopK(14)), ef.RareFeatures(), rounds=60).certificate.verdict for p in (honest, false)]
+    assert verdicts[0] == "held"
+    assert verdicts[1].startswith("violated")
+
+
+def test_rules_of_other_directions_are_refused():
+    with pytest.raises(ValueError, match="RareFeatures is a rule for steps along the estimate"):
+        ef.solve(squares(), EF21, ef.RareFeatures(), rounds=1, direction=AdaGrad())
+
+
+FILES = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_is_short_and_needs_nothing_but_what_is_exported(path):
+    tree = ast.parse(path.read_text())
+    names = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert not [name for name in names if name.startswith("errorfeedback.")]
+    assert len(path.read_text().splitlines()) <= 50
