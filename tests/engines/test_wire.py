@@ -22,16 +22,15 @@ from errorfeedback.probes.sketches import Sketches
 from errorfeedback.probes.slopes import Slopes
 from errorfeedback.runtime.shard import Shard
 from errorfeedback.sparsity.support import full_support
+from errorfeedback.wire.bits import HEAD, frame_check
 from errorfeedback.wire.codec import (
     CHECK_WRONG,
-    HEAD,
     INDEX_WRONG,
     NOTHING_TOLD,
     PADDING_WRONG,
     TROUBLES,
     VERSION,
     WireError,
-    _check,
     decode,
     decode_losses,
     encode,
@@ -215,7 +214,7 @@ def signed(bits):
     message = operator(np.array([0, 3.0, 0, 2.0, 0]), INDICES)
     frame = encode(message, operator.known(INDICES), INDICES, NOTHING_TOLD, NOWHERE)
     frame[HEAD + 1] = bits
-    check = _check(INDICES.seed, INDICES.t, 0, frame, 0, len(frame))
+    check = frame_check(INDICES.seed, INDICES.t, 0, frame, 0, len(frame))
     frame[1], frame[2] = check & 255, check >> 8
     return decode(frame, operator.known(INDICES), support, INDICES, DOUBLE)[0]
 
@@ -259,7 +258,7 @@ def ends(frames):
         lo = found[-1]
         stated = int(frames[lo + 1]) | int(frames[lo + 2]) << 8 if len(frames) else 0
         tried = range(lo + HEAD + 1, len(frames) + 1)
-        found.append(next((hi for hi in tried if _check(ASKED.seed, ASKED.t, client, frames, lo, hi) == stated), lo))
+        found.append(next((hi for hi in tried if frame_check(ASKED.seed, ASKED.t, client, frames, lo, hi) == stated), lo))
     return found
 
 
@@ -268,7 +267,7 @@ def signed_again(frames, ends):
     frames = frames.copy()
     for client, (lo, hi) in enumerate(pairwise(ends), SHARD.support.first):
         if lo + HEAD < hi <= len(frames):
-            check = _check(ASKED.seed, ASKED.t, client, frames, lo, hi)
+            check = frame_check(ASKED.seed, ASKED.t, client, frames, lo, hi)
             frames[lo + 1], frames[lo + 2] = check & 255, check >> 8
     return frames
 
@@ -277,7 +276,7 @@ CHECK_MISSED, *BEHIND_THE_HASH = (TROUBLES[k] for k in (CHECK_WRONG, PADDING_WRO
 
 
 @pytest.mark.parametrize("sign", [False, True])
-def test_ten_thousand_mutations_are_refused_in_words_or_pass_every_check(sign):
+def test_ten_thousand_mutations_are_refused_in_words_or_pass_everyframe_check(sign):
     """Half of them as they are, half with new checksums, so that all that stands behind the hash is tried too."""
     rng, passed, words = np.random.default_rng(20), 0, set()
     rights = [(compressor, frames, ends(frames)) for compressor in COMPRESSORS if len(frames := frames_of(compressor))]

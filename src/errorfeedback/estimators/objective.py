@@ -17,7 +17,8 @@ from scipy import sparse
 from errorfeedback.core import Floats, Model, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.glm import GLM, Matrix, least_squares, logistic
+from errorfeedback.problems.glm import GLM, least_squares, logistic
+from errorfeedback.problems.inputs import Matrix
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
 from errorfeedback.problems.spread import agreed

@@ -15,25 +15,23 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample, precision
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample
 from errorfeedback.keyed import sampled_rows
 from errorfeedback.problems.base import Bounded, Curvature, Problem, ReadsAhead
 from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
 from errorfeedback.problems.blocks.uniform import Uniform
+from errorfeedback.problems.inputs import Matrix, as_csr, check_clients, check_finite, checked_weights
 from errorfeedback.problems.losses.base import Loss
 from errorfeedback.problems.losses.logistic import Logistic
 from errorfeedback.problems.losses.squared import Squared
-from errorfeedback.problems.partition import Clients, Rows, as_partition
+from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.problems.regularizers import NoPenalty, Regularizer
 from errorfeedback.sparsity.support import support_of
 
 LAYOUTS: tuple[type[Blocks], ...] = (Dense, Uniform, CSR)
 """The first that fits is taken."""
-
-Matrix = Any
-"""numpy (rows, d), or anything of scipy.sparse."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,7 +239,7 @@ def glm(
     target = np.asarray(b)
     if target.dtype.kind not in "fiub":
         raise ValueError(f"b has the type {target.dtype}; {type(loss).__name__.lower()} needs numbers")
-    matrix = _as_csr(A, intercept, dtype)
+    matrix = as_csr(A, intercept, dtype)
     return _glm(matrix, target.astype(np.float64), clients, loss, regularizer, intercept, sample_weight)
 
 
@@ -297,9 +295,7 @@ def logistic(
     if len(unknown):
         raise ValueError(f"y has the value {unknown[0]}, which is neither of the classes {pair[0]} and {pair[1]}")
     signs = np.where(labels == pair[1], 1.0, -1.0)
-    return _glm(
-        _as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, sample_weight, classes=pair
-    )
+    return _glm(as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, sample_weight, classes=pair)
 
 
 def _glm(
@@ -314,7 +310,7 @@ def _glm(
 ) -> GLM:
     if target.shape != (matrix.shape[0],):
         raise ValueError(f"the target has shape {target.shape}, but A has {matrix.shape[0]} rows; give one value per row")
-    _check_finite("b", target)
+    check_finite("b", target)
     target = target.astype(matrix.dtype)
     dealt = as_partition(clients, matrix.shape[0]).rows(matrix.shape[0])
     if not np.array_equal(dealt.order, np.arange(matrix.shape[0])):
@@ -325,10 +321,10 @@ def _glm(
     number[active] = np.arange(d, dtype=np.int32)
     features = number[matrix.indices] if d < width else matrix.indices.astype(np.int32, copy=False)
     entries = matrix.indptr[dealt.indptr]
-    _check_clients(dealt, entries)
+    check_clients(dealt, entries)
     support, positions = support_of(entries, features, d)
     rows, data, indptr = matrix.shape[0], matrix.data, matrix.indptr
-    weights = None if sample_weight is None else _sample_weights(sample_weight, dealt)
+    weights = None if sample_weight is None else checked_weights(sample_weight, dealt)
     lifted = sparse.csr_array((data, positions, indptr), shape=(rows, support.size))
     return GLM(
         support=support,
@@ -358,50 +354,3 @@ def layout_for(fill: Fill) -> type[Blocks]:
 
 def _per_client(w: PerRow, rows: Integers) -> PerClient:
     return np.add.reduceat(w, rows[:-1], dtype=np.float64)
-
-
-def _sample_weights(sample_weight: ArrayLike, dealt: Rows) -> PerRow:
-    """The weights of the dealt rows. The mean over clients of f_i = n sum_rows w loss / (the sum of all w) is the weighted
-    mean over rows."""
-    given = np.asarray(sample_weight, dtype=np.float64)
-    total = len(dealt.order) + dealt.discarded
-    if given.shape != (total,):
-        raise ValueError(f"sample_weight has shape {given.shape}, but A has {total} rows; give one weight per row")
-    _check_finite("sample_weight", given)
-    w = given[dealt.order]
-    if (w < 0).any() or not w.sum() > 0:
-        raise ValueError("sample weights must not be negative, and their sum must be above 0")
-    return w
-
-
-def _as_csr(A: Matrix, intercept: bool, dtype: DTypeLike) -> sparse.csr_array:
-    """A in CSR with sorted rows, without stored zeros, as the caller's arrays are never changed."""
-    shape = np.shape(A)
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"A has shape {shape}; it needs rows and columns, (rows, d)")
-    matrix = sparse.csr_array(A, dtype=precision(dtype), copy=sparse.issparse(A))
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    if not np.isfinite(matrix.data).all():
-        k = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-        row = int(np.searchsorted(matrix.indptr, k, side="right")) - 1
-        raise ValueError(f"A[{row}, {matrix.indices[k]}] = {matrix.data[k]}; every entry must be finite")
-    if intercept:
-        matrix = sparse.csr_array(sparse.hstack([matrix, np.ones((shape[0], 1), dtype=matrix.dtype)], format="csr"))
-    return matrix
-
-
-def _check_finite(name: str, values: PerRow) -> None:
-    if not np.isfinite(values).all():
-        k = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"{name}[{k}] = {values[k]}; every value must be finite")
-
-
-def _check_clients(dealt: Rows, entries: Integers) -> None:
-    empty = np.flatnonzero(np.diff(entries) == 0)
-    if len(empty):
-        i = int(empty[0])
-        raise ValueError(
-            f"client {dealt.names[i]} owns no feature: its {dealt.indptr[i + 1] - dealt.indptr[i]} rows are all zero "
-            f"({len(empty)} such client{'s' * (len(empty) > 1)}); drop it, merge it with another, or use intercept=True"
-        )

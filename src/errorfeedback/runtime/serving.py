@@ -24,7 +24,8 @@ from errorfeedback.runtime.local import LocalSession, Order, Setup, shards_for
 from errorfeedback.runtime.shard import shards_of
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import Verdict
-from errorfeedback.wire.codec import NOTHING_TOLD, Bytes, WireError, decode, encode, encode_losses
+from errorfeedback.wire.bits import Bytes
+from errorfeedback.wire.codec import NOTHING_TOLD, WireError, decode, encode, encode_losses
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
 from errorfeedback.wire.requests import DONE, FAILED, MOVED, PLACED, ROUND, Request

@@ -27,18 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import VALUE_BITS, Floats, Integers, PerClient, Round
-from errorfeedback.keyed import mix, stream
 from errorfeedback.sparsity.support import Support
-from errorfeedback.wire.frames import DIGIT, HEAD_BITS, Frames, bits_per_index
+from errorfeedback.wire.bits import HEAD, Bytes, bits_for, frame_check, get_bits, put_bits
+from errorfeedback.wire.frames import DIGIT, Frames, bits_per_index
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
-Bytes = NDArray[np.uint8]
 Patterns = NDArray[np.uint64]
 VERSION = 2
 NOTHING_TOLD = np.empty((0, 0), dtype=np.uint64)
 HALF = 16
 """The version is in the high half of its byte."""
-HEAD = HEAD_BITS // 8
 FORMATS: dict[tuple[np.dtype[Any], int | None], tuple[np.dtype[Any], int]] = {
     (np.dtype(np.float64), None): (np.dtype("<f8"), VERSION * HALF),
     (np.dtype(np.float32), None): (np.dtype("<f4"), VERSION * HALF + 1),
@@ -49,9 +47,6 @@ FORMATS: dict[tuple[np.dtype[Any], int | None], tuple[np.dtype[Any], int]] = {
     },
 }
 """The problem's precision and the bits of shorter values -> how a value is stored, and the first byte of a frame."""
-FNV = np.uint64(0x100000001B3)
-"""The prime of the hash of Fowler, Noll and Vo."""
-ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 MORE = 1 << DIGIT
 """Marks a byte of the count that is not its last."""
 WORD = 56
@@ -183,60 +178,6 @@ def _one_each(n: int, first: int) -> tuple[Support, KnownLayout]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _bits_for(others: int) -> int:
-    """ceil(log2 others)."""
-    bits = 0
-    while (1 << bits) < others:
-        bits += 1
-    return bits
-
-
-@numba.njit(cache=True, nogil=True)
-def _check(seed: int, t: int, client: int, sent: Bytes, start: int, stop: int) -> int:
-    """16 bits of a hash over a frame without its own two bytes: FNV-1a, keyed at the start and mixed at the end. Byte k goes
-    to the k-th of four running hashes in turn, so that none waits for the one before it."""
-    state = (stream(seed, t, client) ^ np.uint64(sent[start])) * FNV
-    a, b, c, d = state, state + ONE, state + TWO, state + THREE
-    k = start + HEAD
-    while k + 3 < stop:
-        a = (a ^ np.uint64(sent[k])) * FNV
-        b = (b ^ np.uint64(sent[k + 1])) * FNV
-        c = (c ^ np.uint64(sent[k + 2])) * FNV
-        d = (d ^ np.uint64(sent[k + 3])) * FNV
-        k += 4
-    while k < stop:
-        a = (a ^ np.uint64(sent[k])) * FNV
-        k += 1
-    return int(mix(mix(mix(mix(a) ^ b) ^ c) ^ d) >> np.uint64(48))
-
-
-@numba.njit(cache=True, nogil=True)
-def _put(out: Bytes, bit: int, number: np.uint64, width: int) -> int:
-    """Write the low bits of a number, the lowest first; the place after them."""
-    while width > 0:
-        room = 8 - (bit & 7)
-        out[bit >> 3] |= np.uint8((number << np.uint64(bit & 7)) & np.uint64(255))
-        step = min(room, width)
-        number >>= np.uint64(step)
-        bit += step
-        width -= step
-    return bit
-
-
-@numba.njit(cache=True, nogil=True)
-def _get(sent: Bytes, bit: int, width: int) -> np.uint64:
-    """The number that `_put` wrote there."""
-    number, have = np.uint64(0), 0
-    while have < width:
-        step = min(8 - (bit & 7), width - have)
-        piece = (np.uint64(sent[bit >> 3]) >> np.uint64(bit & 7)) & ((np.uint64(1) << np.uint64(step)) - np.uint64(1))
-        number |= piece << np.uint64(have)
-        bit += step
-        have += step
-    return number
-
-
-@numba.njit(cache=True, nogil=True)
 def _encode(
     keys: Any,
     lead: int,
@@ -271,21 +212,21 @@ def _encode(
         while a < len(sure) and sure[a] < hi:
             a += 1
         if count < hi - lo and a - known < count:
-            bits = _bits_for(hi - lo - (a - known))
+            bits = bits_for(hi - lo - (a - known))
             before = 0  # sure positions of the segment so far: an index does not count them
             for q in range(p, p + count):
                 if known + before < a and sure[known + before] == positions[q]:
                     before += 1
                 else:
-                    bit = _put(out, bit, np.uint64(positions[q] - lo - before), bits)
+                    bit = put_bits(out, bit, np.uint64(positions[q] - lo - before), bits)
         for k in range(len(widths)):
-            bit = _put(out, bit, patterns[i, k], widths[k])
+            bit = put_bits(out, bit, patterns[i, k], widths[k])
         at = (bit + 7) >> 3
         for k in range(count * width):
             out[at + k] = values[p * width + k]
         at += count * width
         p += count
-        check = _check(seed, t, first + i, out, start, at)
+        check = frame_check(seed, t, first + i, out, start, at)
         out[start + 1], out[start + 2] = check & 255, check >> 8
 
 
@@ -336,20 +277,20 @@ def _decode(  # noqa: PLR0912
         while a < len(sure) and sure[a] < hi:
             a += 1
         others = count - (a - known) if count < hi - lo else 0
-        bits = _bits_for(hi - lo - (a - known))
+        bits = bits_for(hi - lo - (a - known))
         end = (bit + others * bits + told + 7) >> 3
         if end + count * width > len(sent):
             return CUT, client
         found = int(sent[start + 1]) | int(sent[start + 2]) << 8
-        if _check(seed, t, client, sent, start, end + count * width) != found:
+        if frame_check(seed, t, client, sent, start, end + count * width) != found:
             return CHECK_WRONG, client
         if fill and not _place(sent, bit, bits, others, lo, hi, sure, known, a, positions, p, p + count):
             return INDEX_WRONG, client
         bit += others * bits
         for k in range(len(widths)):
-            patterns[i, k] = _get(sent, bit, widths[k])
+            patterns[i, k] = get_bits(sent, bit, widths[k])
             bit += widths[k]
-        if _get(sent, bit, 8 * end - bit):
+        if get_bits(sent, bit, 8 * end - bit):
             return PADDING_WRONG, client
         for k in range(count * width):
             values[p * width + k] = sent[end + k]
@@ -402,7 +343,7 @@ def _place(
         return True
     first, before = k, -1
     for _ in range(others):
-        index = int(_get(sent, bit, bits))
+        index = int(get_bits(sent, bit, bits))
         bit += bits
         if index <= before:
             return False
