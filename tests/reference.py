@@ -231,6 +231,19 @@ def ef21(problem, x, gamma, rounds, C, start):
         yield x
 
 
+def ef21_bc(problem, x, gamma, rounds, C, m):
+    """EF21 with a server that sends the m largest entries of what is missing from w (Fatkhullin et al. 2021)."""
+    g, w = [np.zeros_like(x) for _ in range(problem.n)], np.zeros_like(x)
+    yield x
+    for t in range(rounds):
+        missing = mean(g) - w
+        largest = sorted(range(len(x)), key=lambda j: (-abs(missing[j]), j))[:m]
+        w = w + np.array([missing[j] if j in largest else 0.0 for j in range(len(x))])
+        x = x - gamma * w
+        g = [g[i] + C(problem.gradient_i(i, x) - g[i], i, t + 1) for i in range(problem.n)]
+        yield x
+
+
 def marina(problem, x, gamma, rounds, C, p, seed):
     g = problem.gradient(x)
     yield x

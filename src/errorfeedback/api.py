@@ -27,6 +27,7 @@ from errorfeedback.downlinks.base import Broadcast as Broadcast
 from errorfeedback.downlinks.base import Downlink as Downlink
 from errorfeedback.downlinks.base import Step as Step
 from errorfeedback.downlinks.changed import Changed as Changed
+from errorfeedback.downlinks.compressed import Compressed as Compressed
 from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.threads import Threads as Threads

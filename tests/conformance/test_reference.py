@@ -105,3 +105,13 @@ def test_unequal_levels_equal_algorithm_1():
     xs = list(reference.ef21(literal, np.ones(12), 0.01, 200, reference.top_k(literal, levels), "zero"))
     got = ef.solve(ours, ef.EF21(ef.TopK(levels)), ef.Constant(0.01), rounds=200, x0=np.ones(12))
     assert np.abs(got.x - xs[-1]).max() <= 1e-12
+
+
+@pytest.mark.parametrize("m", [1, 4, 12])
+def test_a_compressed_downlink_is_ef21_bc(m):
+    ours, literal = pair(n=5, d=12, fill=0.6)
+    xs = list(reference.ef21_bc(literal, np.ones(12), 0.02, ROUNDS, reference.top_k(literal, 2), m))
+    options = {"rounds": ROUNDS, "x0": np.ones(12), "downlink": ef.Compressed(ef.TopK(m))}
+    got = ef.solve(ours, ef.EF21(ef.TopK(2)), ef.Constant(0.02), **options)
+    assert np.abs(got.x - xs[-1]).max() <= 1e-12
+    np.testing.assert_allclose(got.history["f"], [literal.value(x) for x in xs], rtol=1e-12)

@@ -55,7 +55,8 @@ def test_every_method_and_downlink_has_the_same_bits_by_bytes_and_every_byte_is_
 def test_rules_that_ask_and_go_back_have_the_same_bits_by_bytes(rule, downlink, dtype):
     problem = ef.logistic(SPARSE.A.toarray(), SPARSE.target, clients=7, dtype=dtype)
     plain = isinstance(rule, ef.Automatic)
-    options = OPTIONS | {"rounds": 40, "downlink": downlink, "prox": ef.ElasticNet(l1=1e-3, l2=1e-3) if plain else None}
+    prox = ef.ElasticNet(l1=1e-3, l2=1e-3) if plain and downlink.knows_prox else None
+    options = OPTIONS | {"rounds": 40, "downlink": downlink, "prox": prox}
     problem = ef.scaled(problem) if plain else problem
     engine = Bytewise(3)
     found = ef.solve(problem, ef.EF21(ef.TopK(1)), rule, engine=engine, **options)

@@ -124,6 +124,8 @@ class Downlink(ABC):
 
     lossless: ClassVar[bool] = False
     """Everybody goes exactly where the server wants to: what theorems without a word about the downlink assume."""
+    knows_prox: ClassVar[bool] = True
+    """It can go where a proximal term leads."""
     needs_everybody: ClassVar[bool] = True
     """A client that misses a round would be lost."""
     numbers: ClassVar[int] = 0
@@ -134,8 +136,12 @@ class Downlink(ABC):
         """Bits of a value; None: those of the problem's precision."""
         return None
 
-    def check(self, method: Method) -> None:
-        """Raise where the downlink does not fit the method."""
+    def check(self, method: Method, prox: ElasticNet | None) -> None:
+        """Raise where the downlink does not fit the method, or the proximal term."""
+        if prox is not None and not self.knows_prox:
+            raise ValueError(
+                f"{type(self).__name__} tells clients a direction, and they know nothing of {prox}; use ef.Whole()"
+            )
         if self.needs_everybody and not method.compressor.always:
             raise ValueError(
                 f"{type(self).__name__} tells clients what changes, and with {method.compressor} some miss it; "

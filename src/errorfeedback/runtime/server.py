@@ -184,7 +184,7 @@ class Server:
             assert step.taken is not None, f"{self.downlink} must say how it moved"
             estimate = self.method.estimate(s.method)
             known = 0.0 if estimate is None else float(np.vdot(step.taken, estimate))
-            s.move = Move(norm2(step.taken), float(np.vdot(step.taken, direction)), gamma, known)
+            s.move = Move(norm2(step.taken), float(np.vdot(step.taken, step.direction)), gamma, known)
 
     def _stopped(self, t: int, rounds: int, s: State, telemetry: Telemetry | None, clock: Clock) -> str:
         """Why the run ends here, if it does. Every rule sees every round, also the last."""
