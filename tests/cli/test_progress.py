@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from errorfeedback.cli import _progress
-from errorfeedback.cli._progress import Bars, one_run
+from errorfeedback.cli._progress import ProgressBars, one_run
 
 
 def test_a_run_shows_its_round_a_bar_a_rate_and_the_time_left(monkeypatch):
@@ -33,7 +33,7 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch):
 def test_words_stand_below_the_bars():
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    bars = Bars(True, console)
+    bars = ProgressBars(True, console)
     bars.add_task("first", total=10, words="said of the first")
     bars.add_task("second", total=10)
     console.print(bars.get_renderable())

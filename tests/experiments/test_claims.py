@@ -10,10 +10,10 @@ from errorfeedback.experiments import classification, figure_1, figure_4, figure
 from errorfeedback.experiments.compare import ahead, common_level
 from errorfeedback.experiments.jobs import Record
 from errorfeedback.experiments.regression import GD, PUBLISHED, SHARES, STANDARD, THEOREM
-from errorfeedback.report.page import Badge, Verdict
+from errorfeedback.report.page import Badge, Claim
 
 
-def holds(claims: list[Verdict]) -> list[bool | None]:
+def holds(claims: list[Claim]) -> list[bool | None]:
     return [claim.holds for claim in claims]
 
 

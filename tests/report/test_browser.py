@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from errorfeedback.plots.figure import Axis, Bars, Curve, Figure, Heatmap, Lines
-from errorfeedback.report.page import Drawing, Page, Section, Table, Text, Verdict
+from errorfeedback.report.page import Claim, Drawing, Page, Section, Table, Text
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -42,7 +42,7 @@ def page() -> Page:
         ],
     )
     wide = Table([f"column {k}" for k in range(12)], [[1.0] * 12])
-    return Page("T", "lead", [Section("S", [Text("x"), Verdict("v", True, "f"), Drawing(lines), Drawing(others), wide])])
+    return Page("T", "lead", [Section("S", [Text("x"), Claim("v", True, "f"), Drawing(lines), Drawing(others), wide])])
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from errorfeedback.plots.figure import Axis, Bars, Curve, Figure, Heatmap, Lines
-from errorfeedback.report.page import Badge, Code, Details, Drawing, Page, Section, Table, Text, Verdict
+from errorfeedback.report.page import Badge, Claim, Code, Details, Drawing, Page, Section, Table, Text
 
 AXES = {"rounds": Axis("rounds"), "bits": Axis("bits")}
 
@@ -40,7 +40,7 @@ def test_plotly_is_embedded_once():
 
 def test_text_cannot_break_the_page():
     evil = "</p><script>alert(1)</script>"
-    blocks = [Text(evil), Code(evil), Badge(evil), Verdict(evil, True, evil), Table([evil], [[evil]], evil)]
+    blocks = [Text(evil), Code(evil), Badge(evil), Claim(evil, True, evil), Table([evil], [[evil]], evil)]
     html = Section(evil, [*blocks, Details(evil, [Text(evil)])], evil).html()
     assert "<script>" not in html
 
@@ -72,7 +72,7 @@ def test_bars_and_heatmaps_are_drawn():
 
 @pytest.mark.parametrize(("holds", "word"), [(True, "holds"), (False, "does not hold"), (None, "not checked")])
 def test_a_verdict_says_so_in_words(holds: bool | None, word: str):
-    assert f">{word}<" in Verdict("claim", holds, "figures").html()
+    assert f">{word}<" in Claim("claim", holds, "figures").html()
 
 
 def test_a_row_of_the_wrong_length_is_refused():

@@ -15,7 +15,7 @@ from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
-from errorfeedback.estimators.training import Recipe, compressor_of
+from errorfeedback.estimators.training import TrainingSettings, compressor_of
 from errorfeedback.problems.together import ALONE, Together
 
 Estimator = EF21Classifier | EF21Regressor
@@ -85,4 +85,4 @@ def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, Sequence[str]]:
 def compressor_for(inputs: Inputs, objective: Objective) -> Callable[[int], Contractive]:
     """K -> what `train --k K` sends."""
     intercept = estimator_of(inputs).intercept
-    return lambda k: compressor_of(objective, Recipe(k=k, intercept=intercept))
+    return lambda k: compressor_of(objective, TrainingSettings(k=k, intercept=intercept))

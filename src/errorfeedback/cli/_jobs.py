@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from errorfeedback.cli._progress import Bars
+from errorfeedback.cli._progress import ProgressBars
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.runner import Told, distinct
 
@@ -13,12 +13,12 @@ from errorfeedback.experiments.runner import Told, distinct
 @contextmanager
 def display(jobs: Sequence[Job], shown: bool) -> Iterator[Told]:
     """What to call with news of the jobs."""
-    with Bars(shown) as bars:
+    with ProgressBars(shown) as bars:
         yield _Jobs(bars, distinct(jobs)).told
 
 
 class _Jobs:
-    def __init__(self, bars: Bars, jobs: Sequence[Job]) -> None:
+    def __init__(self, bars: ProgressBars, jobs: Sequence[Job]) -> None:
         self.bars, self.total = bars, len(jobs)
         self.all = bars.add_task(f"0 of {self.total} parts", total=sum(job.work for job in jobs))
         self.rounds: dict[Job, int] = {}

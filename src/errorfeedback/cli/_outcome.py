@@ -19,7 +19,7 @@ from errorfeedback.estimators.model_file import save
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.page import Cell, Table
-from errorfeedback.report.training import Trace, TrainingReport, training_page
+from errorfeedback.report.training import TrainingCurves, TrainingReport, training_page
 
 HEAVIEST = 30
 """Weights in the report."""
@@ -66,8 +66,8 @@ class Outcome:
         written = [save(out / MODEL, self.model, self.data.encoding, provenance), out / HISTORY]
         columns = {name: column.tolist() for name, column in self.model.history_.items()}
         written[-1].write_text(json.dumps(columns), encoding="utf-8")
-        trace = Trace(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
-        written += training_page(self._report(facts), trace).write_where_possible(out / PAGE)
+        curves = TrainingCurves(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
+        written += training_page(self._report(facts), curves).write_where_possible(out / PAGE)
         lines = [f"{name}: {value}" for name, value in facts]
         lines += [f"{rows}: {judged}" for rows, judged in self.judged.items()]
         lines += [f"Warning: {warning}" for warning in self.model.warnings_]

@@ -18,7 +18,7 @@ class Speed(ProgressColumn):
         return Text(f"{speed:,.0f} rounds/s" if speed else "", style="progress.data.speed")
 
 
-class Bars(Progress):
+class ProgressBars(Progress):
     """On standard error where that is a terminal; a task's `words` stand below."""
 
     def __init__(self, shown: bool, console: Console | None = None) -> None:
@@ -34,7 +34,7 @@ class Bars(Progress):
 @contextmanager
 def one_run(rounds: int, shown: bool) -> Iterator[Callable[[int, str], None]]:
     """What to call with the round that a run of at most `rounds` is at, and with what there is to say about it."""
-    with Bars(shown) as bars:
+    with ProgressBars(shown) as bars:
         bar = bars.add_task("starting", total=rounds)
 
         def at(t: int, words: str) -> None:

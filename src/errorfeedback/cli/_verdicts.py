@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from errorfeedback.experiments.results import Result
+from errorfeedback.experiments.results import ExperimentResult
 from errorfeedback.report.page import WORDS
 
 COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
-def verdicts(results: Sequence[Result], console: Console) -> None:
+def verdicts(results: Sequence[ExperimentResult], console: Console) -> None:
     """Print every claim, its verdict and the figures; then what is missing and why."""
     table = Table(
         "experiment", "claim", "verdict", "figures", title="The paper's claims, checked on the numbers", show_lines=True
@@ -31,6 +31,6 @@ def verdicts(results: Sequence[Result], console: Console) -> None:
             )
 
 
-def _counted(result: Result) -> dict[str, int]:
+def _counted(result: ExperimentResult) -> dict[str, int]:
     reasons = list(result.missing.values())
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}

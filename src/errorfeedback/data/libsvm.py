@@ -68,7 +68,7 @@ def load(
     return Dataset(found.matrix(encoding), found.labels, found.name, found.path, encoding.base)
 
 
-def open_libsvm(source: str | os.PathLike[str], limit: int) -> Rows:
+def open_libsvm(source: str | os.PathLike[str], limit: int) -> LibsvmFile:
     """A file as it is, by path or by name."""
     path, name = Path(source), str(source)
     known = None if path.is_file() else KNOWN.get(name)
@@ -81,11 +81,13 @@ def open_libsvm(source: str | os.PathLike[str], limit: int) -> Rows:
     labels, counts, indices, values = _parsed(path, limit)
     if not len(labels):
         raise ValueError(f"{path}: the file has no rows")
-    return Rows(path, name if known else path.name, labels, counts, indices, values, known.features if known else 0, limit)
+    return LibsvmFile(
+        path, name if known else path.name, labels, counts, indices, values, known.features if known else 0, limit
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Raw):
+class LibsvmFile(Raw):
     """A LIBSVM file: for every row its label and how many entries it has, and all entries with the indices of the file.
     features: how many there are at least."""
 

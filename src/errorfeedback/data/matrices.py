@@ -44,7 +44,7 @@ KINDS = {"data.npy": "fiub", "format.npy": "SU", "_is_array.npy": "b"}
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix(Raw):
+class MatrixFile(Raw):
     """A matrix as it is."""
 
     path: Path
@@ -97,7 +97,7 @@ class Matrix(Raw):
         return Data(sparse.csr_array(A[:, rest]), y, None, encoding, self.name)
 
 
-def open_matrix(path: Path, reading: Reading) -> Matrix:
+def open_matrix(path: Path, reading: Reading) -> MatrixFile:
     """A matrix as it is; every index is checked."""
     try:
         with seekable(path, reading.limit) as file:
@@ -119,7 +119,7 @@ def open_matrix(path: Path, reading: Reading) -> Matrix:
         raise ValueError(
             f"{path}: {entries.data[bad[0]]} in row {row}, column {entries.indices[bad[0]]}; entries must be finite"
         )
-    return Matrix(path, entries)
+    return MatrixFile(path, entries)
 
 
 def _check_sizes(path: Path, file: IO[bytes], limit: int) -> None:

@@ -36,7 +36,7 @@ TARGET = "target"
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Raw):
+class TableFile(Raw):
     """A table as it is. index: columns that pandas wrote for its index."""
 
     path: Path
@@ -209,7 +209,7 @@ def _is_number(name: str) -> bool:
     return name.lstrip("+-").replace(".", "", 1).isdigit()
 
 
-def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> Table:
+def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> TableFile:
     """A table as it is. What a column is by the options or by the encoding, it is whatever it looks like in this file."""
     specs = encoding.columns if isinstance(encoding, Columns) else ()
     coerced = {spec.name for spec in specs if isinstance(spec, Number) and spec.coerced}
@@ -227,4 +227,4 @@ def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> Table
     for name in coerced & set(names):
         column = columns[name]
         columns[name] = column.numbers(reading.decimal) if isinstance(column, Words) else column
-    return Table(path, columns, frozenset(index))
+    return TableFile(path, columns, frozenset(index))

@@ -20,8 +20,8 @@ from errorfeedback.core import Floats, Model
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
-from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, Whole, check
-from errorfeedback.estimators.training import INTERCEPTS, Recipe, Trained, train
+from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, check
+from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.together import ALONE, Together
 from errorfeedback.records.checkpoint import Checkpoint
@@ -34,14 +34,14 @@ Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]
 """Held-out rows, their targets, and their weights where they have some."""
 TRUTH = OneOf((True, False))
 RULES: dict[str, Rule] = {
-    "n_clients": Whole(1),
-    "k": Whole(1),
+    "n_clients": WholeNumber(1),
+    "k": WholeNumber(1),
     "l1": AtLeast(0),
     "l2": AtLeast(0),
     "fit_intercept": TRUTH,
     "intercept": OneOf(INTERCEPTS),
     "scale": TRUTH,
-    "max_iter": Whole(0),
+    "max_iter": WholeNumber(0),
     "tol": AtLeast(0),
     "budget": AboveOrNone(0),
     "warm_start": TRUTH,
@@ -298,7 +298,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         stops += [] if self.budget is None else [Budget(bytes=self.budget)]
         trained = train(
             objective,
-            Recipe(k=self.k, intercept=self.intercept, rounds=self.max_iter, seed=seed),
+            TrainingSettings(k=self.k, intercept=self.intercept, rounds=self.max_iter, seed=seed),
             x0=self._start(objective),
             stop=stops,
             held=held,

@@ -18,10 +18,10 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeNumber:
     """A whole number.
 
-    >>> Whole(1).allows(0), str(Whole(1))
+    >>> WholeNumber(1).allows(0), str(WholeNumber(1))
     (False, 'a whole number of at least 1')
     """
 

@@ -35,7 +35,7 @@ DENSELY = 1000
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingSettings:
     """How a model is trained.
 
     k: numbers per client and round. intercept: "topk" (a feature like any other) or "exact" (sent every round).
@@ -107,7 +107,7 @@ class Trained:
 
 def train(
     objective: Objective,
-    recipe: Recipe,
+    settings: TrainingSettings,
     *,
     x0: Model | None = None,
     stop: Sequence[Stop] = (),
@@ -122,19 +122,25 @@ def train(
     engine = Local() if engine is None else engine
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
     stops = (*stop, *(() if held is None else (Validation(held),)))
-    method = EF21(compressor_of(objective, recipe))
+    method = EF21(compressor_of(objective, settings))
     if checkpoint is not None and engine.together.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
-        expected = {"method": method, "rounds": recipe.rounds, "seed": recipe.seed, "prox": objective.prox, "stop": stops}
+        expected = {
+            "method": method,
+            "rounds": settings.rounds,
+            "seed": settings.seed,
+            "prox": objective.prox,
+            "stop": stops,
+        }
         run = resume(checkpoint.folder, problem=objective.problem, engine=engine, watch=watch, expected=expected)
     else:
         run = solve(
             objective.problem,
             method,
             Automatic(),
-            rounds=recipe.rounds,
+            rounds=settings.rounds,
             x0=None if x0 is None else objective.start(x0),
-            seed=recipe.seed,
-            every=recipe.every,
+            seed=settings.seed,
+            every=settings.every,
             densely=DENSELY,
             engine=engine,
             prox=objective.prox,
@@ -157,8 +163,8 @@ def _before(objective: Objective, run: Result) -> Before:
     return Before(owned / n, up / n, down / n, told / n, (first_up - up - told - owned) / n, (first_down - down) / n)
 
 
-def compressor_of(objective: Objective, recipe: Recipe) -> Contractive:
+def compressor_of(objective: Objective, settings: TrainingSettings) -> Contractive:
     """TopK, or TopK beside the intercepts, sent every round."""
-    if recipe.intercept == "topk" or not objective.free:
-        return TopK(recipe.k)
-    return ExactOnCommon(np.flatnonzero(np.isin(objective.problem.columns, objective.free)).tolist(), recipe.k)
+    if settings.intercept == "topk" or not objective.free:
+        return TopK(settings.k)
+    return ExactOnCommon(np.flatnonzero(np.isin(objective.problem.columns, objective.free)).tolist(), settings.k)

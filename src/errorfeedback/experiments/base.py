@@ -14,7 +14,7 @@ from typing import ClassVar
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Figure
-from errorfeedback.report.page import Table, Verdict
+from errorfeedback.report.page import Claim, Table
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Findings:
     """What an experiment shows."""
 
     figures: Sequence[Figure]
-    claims: Sequence[Verdict]
+    claims: Sequence[Claim]
     tables: Sequence[Table] = ()
     """Shown when the reader opens them."""
     open_tables: Sequence[Table] = ()

@@ -11,7 +11,7 @@ from errorfeedback.experiments.jobs import Run
 from errorfeedback.experiments.recipes import Libsvm, LibsvmFP32
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Axis, Lines
-from errorfeedback.report.page import Table, Verdict
+from errorfeedback.report.page import Claim, Table
 from errorfeedback.stepsizes.base import StepSize
 
 STANDARD = "EF21, standard step"
@@ -75,7 +75,7 @@ def adaptive_labels(options: Options) -> list[str]:
     return [PUBLISHED] if options.authors else [ADAPTIVE, PUBLISHED]
 
 
-def adaptive_is_ahead(found: Mapping[str, Traces], label: str) -> Verdict:
+def adaptive_is_ahead(found: Mapping[str, Traces], label: str) -> Claim:
     """Whether the adaptive step gets to the common level first, on every data set, and stays finite."""
     statement = f"“{label}” performs better than the standard step on {', '.join(found)}, without stability issues"
     there = {name: curves for name, curves in found.items() if label in curves and STANDARD in curves}
@@ -85,10 +85,10 @@ def adaptive_is_ahead(found: Mapping[str, Traces], label: str) -> Verdict:
     steady = all(curves[label].finished for curves in there.values())
     figures = "; ".join(f"{name}: {gain:.3g} times fewer rounds" for name, gain in gains.items())
     end = "every run stayed finite" if steady else "a run did not stay finite"
-    return Verdict(statement, steady and all(gain > 1 for gain in gains.values()), f"to the same gradient, {figures}; {end}")
+    return Claim(statement, steady and all(gain > 1 for gain in gains.values()), f"to the same gradient, {figures}; {end}")
 
 
-def gd_in_bits(found: Mapping[str, Traces], label: str) -> Verdict:
+def gd_in_bits(found: Mapping[str, Traces], label: str) -> Claim:
     """Not a claim of the paper, but what its figure invites to ask: who is ahead per bit."""
     statement = f"(Asked of the figure, not claimed:) “{label}” gets further than GD with the bits that GD sends"
     there = {name: curves for name, curves in found.items() if label in curves and GD in curves}
@@ -96,4 +96,4 @@ def gd_in_bits(found: Mapping[str, Traces], label: str) -> Verdict:
         return missing(statement, *(f"{name}: {GD} and {label}" for name in found if name not in there))
     ratios = {name: ahead(curves[label], curves[GD], "bits") for name, curves in there.items()}
     figures = "; ".join(f"{name}: GD needs {ratio:.3g} times the bits" for name, ratio in ratios.items())
-    return Verdict(statement, all(ratio > 1 for ratio in ratios.values()), f"to the same gradient, {figures}")
+    return Claim(statement, all(ratio > 1 for ratio in ratios.values()), f"to the same gradient, {figures}")

@@ -13,7 +13,7 @@ from errorfeedback.experiments.base import Options
 from errorfeedback.experiments.jobs import Record, Run
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Axis, Curve
-from errorfeedback.report.page import Cell, Table, Verdict
+from errorfeedback.report.page import Cell, Claim, Table
 
 AXES = {
     "rounds": Axis("communication rounds", log=True),
@@ -132,9 +132,9 @@ def times(ratio: float) -> str:
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
-def missing(statement: str, *labels: str) -> Verdict:
-    """The verdict on a claim whose curves are not all there."""
-    return Verdict(statement, None, f"not stored: {', '.join(labels)}")
+def missing(statement: str, *labels: str) -> Claim:
+    """A claim whose curves are not all there."""
+    return Claim(statement, None, f"not stored: {', '.join(labels)}")
 
 
 def step_table(rows: Sequence[tuple[str, Trace]]) -> Table:

@@ -19,7 +19,7 @@ from errorfeedback.experiments.recipes import Images
 from errorfeedback.experiments.store import Store
 from errorfeedback.methods.base import Method
 from errorfeedback.plots.figure import Figure, Lines
-from errorfeedback.report.page import Verdict
+from errorfeedback.report.page import Claim
 
 TOPK, PERMK, RANDK = "EF21 + TopK", "MARINA + PermK", "MARINA + RandK"
 STYLE = {TOPK: (1, 0), PERMK: (0, 0), RANDK: (3, 1)}
@@ -123,21 +123,21 @@ def _bits(curves: Mapping[str, Trace]) -> dict[str, float]:
     return {name: curve.reach(level, "bits") for name, curve in curves.items()}
 
 
-def similar(curves: Mapping[str, Trace], title: str) -> Verdict:
+def similar(curves: Mapping[str, Trace], title: str) -> Claim:
     statement = f"{title}: EF21 + TopK performs like MARINA + PermK"
     if len(curves) < len(STYLE):
         return missing(statement, *(name for name in STYLE if name not in curves))
     bits = _bits(curves)
     ratio = bits[TOPK] / bits[PERMK]
     figures = f"EF21 needs {ratio:.3g} times the bits of MARINA + PermK to the gradient that all three reach"
-    return Verdict(statement, 1 / SIMILAR <= ratio <= SIMILAR, f"{figures} (similar: within {SIMILAR:g} times)")
+    return Claim(statement, 1 / SIMILAR <= ratio <= SIMILAR, f"{figures} (similar: within {SIMILAR:g} times)")
 
 
-def much_faster(curves: Mapping[str, Trace], title: str) -> Verdict:
+def much_faster(curves: Mapping[str, Trace], title: str) -> Claim:
     statement = f"{title}: both are much faster than MARINA + RandK"
     if len(curves) < len(STYLE):
         return missing(statement, *(name for name in STYLE if name not in curves))
     bits = _bits(curves)
     gains = {name: bits[RANDK] / bits[name] for name in (TOPK, PERMK)}
     figures = f"RandK needs {gains[TOPK]:.3g} times the bits of EF21 + TopK and {gains[PERMK]:.3g} times those of PermK"
-    return Verdict(statement, min(gains.values()) >= MUCH, f"{figures} (much: at least {MUCH:g} times)")
+    return Claim(statement, min(gains.values()) >= MUCH, f"{figures} (much: at least {MUCH:g} times)")

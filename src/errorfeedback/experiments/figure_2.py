@@ -8,10 +8,10 @@ from errorfeedback import api as ef
 from errorfeedback.experiments.base import Experiment, Findings, Options
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.recipes import Synthetic
-from errorfeedback.experiments.regression import PUBLISHED, THEOREM, Plan, gap_claims, shown, theorem_claim
+from errorfeedback.experiments.regression import PUBLISHED, THEOREM, Sweep, gap_claims, shown, theorem_claim
 from errorfeedback.experiments.store import Store
 
-PLAN = Plan(Synthetic, published=ef.RareFeatures(alpha="K/d"), rounds=(100_000, 3_000))
+SWEEP = Sweep(Synthetic, published=ef.RareFeatures(alpha="K/d"), rounds=(100_000, 3_000))
 
 
 class Figure2(Experiment):
@@ -23,10 +23,10 @@ class Figure2(Experiment):
     )
 
     def jobs(self, options: Options) -> Sequence[Job]:
-        return PLAN.all_runs(options)
+        return SWEEP.all_runs(options)
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = PLAN.load(options, store)
+        found = SWEEP.load(options, store)
         claims = gap_claims(found, PUBLISHED, "α = K/d, as published")
         if not options.authors:
             claims = [*gap_claims(found, THEOREM, "Theorem 1's own α = K/|J_i|"), *claims, theorem_claim(found)]

@@ -10,7 +10,7 @@ from errorfeedback.experiments.compare import axes, missing
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Axis, Figure, Lines
-from errorfeedback.report.page import Verdict
+from errorfeedback.report.page import Claim
 
 PAPER = {"a9a": 10.0, "phishing": 10.0, "mushrooms": 10.0, "w5a": 1.35}
 """How many times larger the adaptive step is, by the paper."""
@@ -53,7 +53,7 @@ def _row(name: str, curves: data.Traces) -> list[Lines]:
     ]
 
 
-def step_gain(found: Mapping[str, data.Traces], name: str, label: str) -> Verdict:
+def step_gain(found: Mapping[str, data.Traces], name: str, label: str) -> Claim:
     """The median of gamma^t over the standard gamma, against the paper's factor."""
     paper = PAPER[name]
     statement = f"{name}: the step grows by a factor of about {paper:g} (“{label}”)"
@@ -64,4 +64,4 @@ def step_gain(found: Mapping[str, data.Traces], name: str, label: str) -> Verdic
     median = curves[label].gamma / curves[data.STANDARD].gamma
     span = f"from {ratios.min():.3g} to {ratios.max():.3g}, {ratios[-1]:.3g} at the end"
     figures = f"median {median:.3g} times the standard step, {span}"
-    return Verdict(statement, paper / ABOUT <= median <= paper * ABOUT, f"{figures} (about: within {ABOUT:g} times)")
+    return Claim(statement, paper / ABOUT <= median <= paper * ABOUT, f"{figures} (about: within {ABOUT:g} times)")

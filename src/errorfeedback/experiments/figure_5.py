@@ -12,7 +12,7 @@ from errorfeedback.experiments.jobs import Job, Pattern, Record
 from errorfeedback.experiments.recipes import Libsvm
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Figure, Heatmap
-from errorfeedback.report.page import Cell, Table, Verdict
+from errorfeedback.report.page import Cell, Claim, Table
 
 PUBLISHED_D = {"a9a": 125, "mushrooms": 114, "phishing": 70, "w5a": 302}
 
@@ -51,15 +51,15 @@ def matrix(record: Record) -> np.ndarray:
     return out
 
 
-def intercept_makes_c_n(found: Mapping[str, Record]) -> Verdict:
+def intercept_makes_c_n(found: Mapping[str, Record]) -> Claim:
     statement = "With an intercept c = n on all four data sets"
     if len(found) < len(PUBLISHED_D):
         return missing(statement, *(name for name in PUBLISHED_D if name not in found))
     figures = "; ".join(f"{name}: c = {r.facts['c']} of n = {r.facts['n']}" for name, r in found.items())
-    return Verdict(statement, all(r.facts["c"] == r.facts["n"] for r in found.values()), figures)
+    return Claim(statement, all(r.facts["c"] == r.facts["n"] for r in found.values()), figures)
 
 
-def mostly_sparse(found: Mapping[str, Record]) -> Verdict:
+def mostly_sparse(found: Mapping[str, Record]) -> Claim:
     """Sparse in the sense of the theory, across clients."""
     statement = "It is the intercept that makes c = n: without it the data sets are sparse and c is below n"
     if len(found) < len(PUBLISHED_D):
@@ -67,16 +67,16 @@ def mostly_sparse(found: Mapping[str, Record]) -> Verdict:
     figures = "; ".join(
         f"{name}: c = {r.facts['c']}, {r.facts['fill']:.0%} of the cells filled" for name, r in found.items()
     )
-    return Verdict(statement, all(r.facts["c"] < r.facts["n"] for r in found.values()), figures)
+    return Claim(statement, all(r.facts["c"] < r.facts["n"] for r in found.values()), figures)
 
 
-def dimensions(found: Mapping[str, Record]) -> Verdict:
+def dimensions(found: Mapping[str, Record]) -> Claim:
     statement = "d = 125, 114, 70, 302 (a9a, mushrooms, phishing, w5a), with the intercept and one empty column"
     if len(found) < len(PUBLISHED_D):
         return missing(statement, *(name for name in PUBLISHED_D if name not in found))
     counted = {name: Libsvm(name, 0).published_d for name in found}
     figures = "; ".join(f"{name}: {counted[name]}, of which {r.facts['d']} occur on a client" for name, r in found.items())
-    return Verdict(statement, counted == {name: PUBLISHED_D[name] for name in found}, figures)
+    return Claim(statement, counted == {name: PUBLISHED_D[name] for name in found}, figures)
 
 
 def _table(with_bias: Mapping[str, Record], without: Mapping[str, Record]) -> Table:

@@ -12,13 +12,13 @@ from errorfeedback.experiments.base import Experiment, Findings, Options
 from errorfeedback.experiments.compare import missing
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.recipes import Nonconvex
-from errorfeedback.experiments.regression import PUBLISHED, SHARES, THEOREM, Plan, Traces, gap_claims, shown, theorem_claim
+from errorfeedback.experiments.regression import PUBLISHED, SHARES, THEOREM, Sweep, Traces, gap_claims, shown, theorem_claim
 from errorfeedback.experiments.store import Store
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.regularizers import NoPenalty
-from errorfeedback.report.page import Verdict
+from errorfeedback.report.page import Claim
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.ef21_standard import published_alpha
 from errorfeedback.stepsizes.theory import Theory, xi
@@ -37,7 +37,7 @@ class PublishedNonconvex(Fixed):
         return 1.0 / (theory.L + plain.L_plus * sqrt(theory.c / theory.n) * xi(published_alpha(theory)))
 
 
-PLAN = Plan(Nonconvex, published=PublishedNonconvex(), rounds=(10_000, 1_000), gd_rounds=(1_000, 100))
+SWEEP = Sweep(Nonconvex, published=PublishedNonconvex(), rounds=(10_000, 1_000), gd_rounds=(1_000, 100))
 
 
 class Figure6(Experiment):
@@ -49,10 +49,10 @@ class Figure6(Experiment):
     )
 
     def jobs(self, options: Options) -> Sequence[Job]:
-        return PLAN.all_runs(options)
+        return SWEEP.all_runs(options)
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = PLAN.load(options, store)
+        found = SWEEP.load(options, store)
         claims = gap_claims(found, PUBLISHED, "as published: α = K/d, L₊ without the penalty")
         if not options.authors:
             own = gap_claims(found, THEOREM, "Theorem 1's own α and L₊")
@@ -64,7 +64,7 @@ class Figure6(Experiment):
         return shown(self.name, options, found, claims, caption)
 
 
-def published_is_allowed(found: Mapping[str, Traces]) -> Verdict:
+def published_is_allowed(found: Mapping[str, Traces]) -> Claim:
     """Whether the step of the published curves is one that Theorem 1 allows."""
     statement = "The new step of the published curves is one that Theorem 1 allows"
     there = [curves for curves in found.values() if PUBLISHED in curves and THEOREM in curves]
@@ -72,4 +72,4 @@ def published_is_allowed(found: Mapping[str, Traces]) -> Verdict:
         return missing(statement, PUBLISHED, THEOREM)
     ratios = [curves[PUBLISHED].gamma / curves[THEOREM].gamma for curves in there]
     figures = ", ".join(f"{ratio:.3g}" for ratio in ratios)
-    return Verdict(statement, max(ratios) <= 1, f"it is {figures} times the theorem's at c/n = 0.05, 0.5, 0.9")
+    return Claim(statement, max(ratios) <= 1, f"it is {figures} times the theorem's at c/n = 0.05, 0.5, 0.9")

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from errorfeedback.experiments.base import Experiment, Findings, Options
 from errorfeedback.experiments.compare import AXES, ahead, axes, missing, times
-from errorfeedback.experiments.figure_2 import PLAN as FIGURE_2
+from errorfeedback.experiments.figure_2 import SWEEP as FIGURE_2
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.regression import GD, SHARES, STANDARD, Traces, new_label, shown
 from errorfeedback.experiments.store import Store
-from errorfeedback.report.page import Verdict
+from errorfeedback.report.page import Claim
 
-PLAN = replace(FIGURE_2, gd_rounds=(2_000, 300))
+SWEEP = replace(FIGURE_2, gd_rounds=(2_000, 300))
 
 
 class Figure7(Experiment):
@@ -25,17 +25,17 @@ class Figure7(Experiment):
     )
 
     def jobs(self, options: Options) -> Sequence[Job]:
-        return PLAN.all_runs(options)
+        return SWEEP.all_runs(options)
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = PLAN.load(options, store)
+        found = SWEEP.load(options, store)
         shown_axes = list(axes(options))[:2]
         claims = [gd_is_ahead(found, label, axis) for axis in shown_axes for label in (STANDARD, new_label(options))]
         caption = "The problems of figure 2; GD sends |J_i| numbers per client and round, EF21 one number and its index."
         return shown(self.name, options, found, claims, caption)
 
 
-def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str) -> Verdict:
+def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str) -> Claim:
     """Whether GD gets to the common level first, at every c/n."""
     statement = f"With theoretical steps GD is ahead of “{label}”, counted in {AXES[axis].label}"
     there = {where: curves for where, curves in found.items() if GD in curves and label in curves}
@@ -43,4 +43,4 @@ def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str) -> Verdict:
         return missing(statement, GD, label)
     ratios = {where: ahead(curves[GD], curves[label], axis) for where, curves in there.items()}
     figures = "; ".join(f"{where}: {times(ratio)}" for where, ratio in ratios.items())
-    return Verdict(statement, all(ratio > 1 for ratio in ratios.values()), f"EF21 needs, against GD, {figures} as much")
+    return Claim(statement, all(ratio > 1 for ratio in ratios.values()), f"EF21 needs, against GD, {figures} as much")

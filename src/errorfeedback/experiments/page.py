@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from errorfeedback.experiments.results import Result
+from errorfeedback.experiments.results import ExperimentResult
 from errorfeedback.report.page import TONES, Badge, Block, Cell, Code, Details, Drawing, Page, Section, Table, Text
 
 PAGE = "report.html"
@@ -17,13 +17,13 @@ LEAD = (
 )
 
 
-def page(results: Sequence[Result]) -> Page:
+def page(results: Sequence[ExperimentResult]) -> Page:
     """All results."""
     sections = [_overview(results), *(_section(result) for result in results), _rerun(results)]
     return Page(TITLE, LEAD, sections, _footer(results))
 
 
-def _overview(results: Sequence[Result]) -> Section:
+def _overview(results: Sequence[ExperimentResult]) -> Section:
     rows: list[list[Cell]] = [[result.experiment.name, result.experiment.title, *_counts(result)] for result in results]
     blocks: list[Block] = [Table(["experiment", "what", "hold", "do not", "open"], rows, "Claims by experiment")]
     if any(result.options.quick or result.options.rounds for result in results):
@@ -38,12 +38,12 @@ def _overview(results: Sequence[Result]) -> Section:
     )
 
 
-def _counts(result: Result) -> list[Cell]:
+def _counts(result: ExperimentResult) -> list[Cell]:
     verdicts = [claim.holds for claim in result.findings.claims]
     return [Badge(str(verdicts.count(holds)), tone) if holds in verdicts else None for holds, tone in TONES.items()]
 
 
-def _section(result: Result) -> Section:
+def _section(result: ExperimentResult) -> Section:
     findings = result.findings
     blocks: list[Block] = [
         Text(result.experiment.says),
@@ -60,7 +60,7 @@ def _section(result: Result) -> Section:
     return Section(result.experiment.name, blocks, result.experiment.title)
 
 
-def _rerun(results: Sequence[Result]) -> Section:
+def _rerun(results: Sequence[ExperimentResult]) -> Section:
     commands = "\n".join(dict.fromkeys(result.command for result in results))
     rows: list[list[Cell]] = [
         [r.experiment.name, r.options.seed, round(r.seconds, 1), Badge("yes", "good") if r.complete else Badge("no", "bad")]
@@ -78,6 +78,6 @@ def _rerun(results: Sequence[Result]) -> Section:
     return Section("Rerun", blocks)
 
 
-def _footer(results: Sequence[Result]) -> str:
+def _footer(results: Sequence[ExperimentResult]) -> str:
     name = results[0].versions.get("errorfeedback", "") if results else ""
     return f"Made by errorfeedback {name}. This page is one file and loads nothing from the network."

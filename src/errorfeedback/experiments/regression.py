@@ -24,7 +24,7 @@ from errorfeedback.experiments.jobs import Run
 from errorfeedback.experiments.recipes import Recipe
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Figure, Lines
-from errorfeedback.report.page import Verdict
+from errorfeedback.report.page import Claim
 from errorfeedback.stepsizes.base import StepSize
 
 SHARES = {"c/n = 0.05": 5, "c/n = 0.5": 50, "c/n = 0.9": 90}
@@ -43,7 +43,7 @@ Traces = Mapping[str, Trace]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Sweep:
     """The curves of one figure: on every problem the same."""
 
     recipe: Callable[[int, int], Recipe]
@@ -77,7 +77,7 @@ class Plan:
         return {where: traces(store, self.runs(c, options)) for where, c in SHARES.items()}
 
 
-def shown(name: str, options: Options, found: Mapping[str, Traces], claims: Sequence[Verdict], caption: str) -> Findings:
+def shown(name: str, options: Options, found: Mapping[str, Traces], claims: Sequence[Claim], caption: str) -> Findings:
     """Figure, tables and claims of a regression experiment."""
     panels = [
         Lines(where, [curves[label].curve(*STYLE[label]) for label in STYLE if label in curves], GRADIENT)
@@ -95,7 +95,7 @@ def new_label(options: Options) -> str:
     return PUBLISHED if options.authors else THEOREM
 
 
-def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Verdict]:
+def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Claim]:
     """The paper's claim about the two steps, in three parts, for one of the readings of its new step."""
     statements = (
         f"The gap between the standard and the new step is large at c/n = 0.05 ({why})",
@@ -107,18 +107,18 @@ def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Verdic
         return [missing(statement, STANDARD, label) for statement in statements]
     steps, rounds = zip(*(gap for gap in gaps if gap is not None), strict=True)
     return [
-        Verdict(
+        Claim(
             statements[0],
             steps[0] >= LARGE and rounds[0] >= LARGE,
             f"the step is {times(steps[0])} larger and gets to the same gradient in {times(rounds[0])} fewer rounds "
             f"(large: at least {LARGE:g} times)",
         ),
-        Verdict(
+        Claim(
             statements[1],
             steps[0] > steps[1] > steps[2],
             f"steps are {_list(steps)} times larger at c/n = 0.05, 0.5, 0.9; rounds {_list(rounds)} times fewer",
         ),
-        Verdict(
+        Claim(
             statements[2],
             steps[2] <= SMALL,
             f"the step is {times(steps[2])} larger and gets to the same gradient in {times(rounds[2])} fewer rounds "
@@ -127,7 +127,7 @@ def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Verdic
     ]
 
 
-def theorem_claim(found: Mapping[str, Traces]) -> Verdict:
+def theorem_claim(found: Mapping[str, Traces]) -> Claim:
     """Theorem 1 itself, checked along the runs with its own step."""
     statement = (
         "Theorem 1 holds along the runs with its own constants: Ψ decreases as it says, and so does the mean gradient"
@@ -135,7 +135,7 @@ def theorem_claim(found: Mapping[str, Traces]) -> Verdict:
     facts = {where: curves[THEOREM].record.facts["theorem_1"] for where, curves in found.items() if THEOREM in curves}
     if len(facts) < len(SHARES) or None in facts.values():
         return missing(statement, THEOREM)
-    return Verdict(
+    return Claim(
         statement, all(fact["holds"] for fact in facts.values()), "; ".join(f"{w}: {f['text']}" for w, f in facts.items())
     )
 

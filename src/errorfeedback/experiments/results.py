@@ -24,7 +24,7 @@ PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib", "plotly")
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class ExperimentResult:
     """One experiment with what was found and what is missing."""
 
     experiment: Experiment
@@ -47,16 +47,18 @@ def versions() -> dict[str, str]:
     return {"errorfeedback": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
 
 
-def collect(experiment: Experiment, options: Options, store: Store, command: str, reasons: Mapping[Job, str]) -> Result:
+def collect(
+    experiment: Experiment, options: Options, store: Store, command: str, reasons: Mapping[Job, str]
+) -> ExperimentResult:
     """Look at what is stored."""
     jobs = experiment.jobs(options)
     missing = {job.file: reasons.get(job, "not run yet") for job in jobs if not store.has(job)}
     facts = [record.facts for record in map(store.load, jobs) if record is not None]
     seconds = sum(fact["seconds"] for fact in facts)
-    return Result(experiment, options, command, experiment.findings(options, store), missing, seconds, versions())
+    return ExperimentResult(experiment, options, command, experiment.findings(options, store), missing, seconds, versions())
 
 
-def write(result: Result, store: Store) -> None:
+def write(result: ExperimentResult, store: Store) -> None:
     """The experiment's figures and its JSON."""
     store.folder.mkdir(parents=True, exist_ok=True)
     draw = import_module("errorfeedback.plots.draw")  # matplotlib takes its time to import: only where it is used
@@ -66,7 +68,7 @@ def write(result: Result, store: Store) -> None:
     path.write_text(json.dumps(summary(result, store), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def summary(result: Result, store: Store) -> dict[str, Any]:
+def summary(result: ExperimentResult, store: Store) -> dict[str, Any]:
     """The experiment for programs: how it was made, what it found, and where its curves are."""
     jobs = [job for job in result.experiment.jobs(result.options) if store.has(job)]
     return {
@@ -85,7 +87,7 @@ def summary(result: Result, store: Store) -> dict[str, Any]:
     }
 
 
-def reload(folder: Path) -> list[Result]:
+def reload(folder: Path) -> list[ExperimentResult]:
     """The results of a folder, looked at again from its stored curves, as they were asked for."""
     store, known = Store(folder), catalogue()
     found = []

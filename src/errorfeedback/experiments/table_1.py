@@ -21,7 +21,7 @@ from errorfeedback.experiments.recipes import Synthetic, ThreeClients
 from errorfeedback.experiments.regression import SHARES
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Axis, Bars, Figure, Lines, Panel
-from errorfeedback.report.page import Badge, Cell, Table, Verdict
+from errorfeedback.report.page import Badge, Cell, Claim, Table
 
 INSTANCES = {"c = 1": 1, **SHARES}
 """c of the instances with n = 100; c = 1 is the separable case of Lemma 12."""
@@ -157,31 +157,31 @@ def _bars(found: Mapping[str, Record]) -> Bars:
     return Bars("complexity on the instances", list(found), series, Axis("numbers per client × ε", log=True))
 
 
-def old_is_not_better(found: Mapping[str, Record]) -> Verdict:
+def old_is_not_better(found: Mapping[str, Record]) -> Claim:
     statement = "In the old theory EF21 is not better than DGD"
     if len(found) < len(INSTANCES):
         return missing(statement, *(where for where in INSTANCES if where not in found))
     numbers = {where: complexities(r.facts) for where, r in found.items()}
     figures = "; ".join(f"{where}: {n[OLD]:.3g} against {n[DGD]:.3g}" for where, n in numbers.items())
-    return Verdict(statement, all(n[OLD] >= n[DGD] for n in numbers.values()), figures)
+    return Claim(statement, all(n[OLD] >= n[DGD] for n in numbers.values()), figures)
 
 
-def new_is_better_under_ii(found: Mapping[str, Record]) -> Verdict:
+def new_is_better_under_ii(found: Mapping[str, Record]) -> Claim:
     """Better as the paper means it: the term with r is at most DGD's r L, up to the additive L."""
     statement = "Where condition (ii) holds (as an equality), the new complexity of EF21 is at most DGD's plus L"
     if len(found) < len(INSTANCES):
         return missing(statement, *(where for where in INSTANCES if where not in found))
     where_ii = {where: r.facts for where, r in found.items() if condition_ii(r.facts)}
     if not where_ii:
-        return Verdict(statement, None, "condition (ii) holds on none of the instances")
+        return Claim(statement, None, "condition (ii) holds on none of the instances")
     figures = "; ".join(
         f"{w}: {complexities(k)[NEW]:.4g} ≤ {k['r'] * k['L']:.4g} + {k['L']:.4g}" for w, k in where_ii.items()
     )
     holds = all(complexities(k)[NEW] <= (k["r"] + 1) * k["L"] * (1 + ROUNDING) for k in where_ii.values())
-    return Verdict(statement, holds, f"{figures}; not better by the number itself, but up to the additive L")
+    return Claim(statement, holds, f"{figures}; not better by the number itself, but up to the additive L")
 
 
-def paper_instances_satisfy_ii(found: Mapping[str, Record]) -> Verdict:
+def paper_instances_satisfy_ii(found: Mapping[str, Record]) -> Claim:
     statement = (
         "Condition (ii), under which the paper calls EF21 better than DGD, holds on the paper's three synthetic problems"
     )
@@ -190,19 +190,19 @@ def paper_instances_satisfy_ii(found: Mapping[str, Record]) -> Verdict:
         return missing(statement, *(where for where in SHARES if where not in facts))
     sides = {where: (sqrt(k["c"] / k["n"]) * k["L_plus"], k["L"]) for where, k in facts.items()}
     figures = "; ".join(f"{where}: √(c/n) L₊ = {left:.3g} against L = {right:.3g}" for where, (left, right) in sides.items())
-    return Verdict(statement, all(map(condition_ii, facts.values())), figures)
+    return Claim(statement, all(map(condition_ii, facts.values())), figures)
 
 
-def top1_diverges(curves: Mapping[str, Trace]) -> Verdict:
+def top1_diverges(curves: Mapping[str, Trace]) -> Claim:
     statement = "DGD + Top1 without error feedback diverges (three clients, Beznosikov et al. 2020)"
     if TOP1 not in curves:
         return missing(statement, TOP1)
     grad2 = curves[TOP1].grad2
     last = grad2[np.isfinite(grad2)][-1]
-    return Verdict(statement, bool(last > 1e6 * grad2[0]), f"‖∇f‖² went from {grad2[0]:.3g} to {last:.3g}")
+    return Claim(statement, bool(last > 1e6 * grad2[0]), f"‖∇f‖² went from {grad2[0]:.3g} to {last:.3g}")
 
 
-def error_feedback_converges(curves: Mapping[str, Trace]) -> Verdict:
+def error_feedback_converges(curves: Mapping[str, Trace]) -> Claim:
     """EF14 with a constant step gets to a neighbourhood only; it must not diverge."""
     statement = "With error feedback the same example does not diverge: EF14 stays bounded, EF21 converges"
     if EF14 not in curves or EF21 not in curves:
@@ -210,4 +210,4 @@ def error_feedback_converges(curves: Mapping[str, Trace]) -> Verdict:
     ends = {name: (curves[name].grad2[0], curves[name].grad2[-1]) for name in (EF14, EF21)}
     figures = "; ".join(f"{name}: ‖∇f‖² from {first:.3g} to {last:.3g}" for name, (first, last) in ends.items())
     bounded = bool(np.nanmax(curves[EF14].grad2) <= 10 * ends[EF14][0])
-    return Verdict(statement, bounded and bool(ends[EF21][1] <= 1e-6 * ends[EF21][0]), figures)
+    return Claim(statement, bounded and bool(ends[EF21][1] <= 1e-6 * ends[EF21][0]), figures)

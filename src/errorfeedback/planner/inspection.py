@@ -15,7 +15,7 @@ from errorfeedback.planner.plan import Plan, origin
 from errorfeedback.planner.plans import plans
 from errorfeedback.planner.trial import ROUNDS, Trial, trial
 from errorfeedback.planner.units import human_bytes, human_seconds
-from errorfeedback.planner.verdict import Verdict, verdict
+from errorfeedback.planner.verdict import PlanVerdict, verdict
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.network import Links, Network, Pace
@@ -29,7 +29,7 @@ PLAN_COLUMNS = ("method", "rule", "gamma", "rounds", "total", "up", "down", "mem
 
 
 @dataclass(frozen=True)
-class Constant:
+class SmoothnessConstant:
     """A smoothness constant and how it was computed."""
 
     name: str
@@ -43,11 +43,11 @@ class Inspection:
 
     census: Census
     pattern: Floats
-    constants: list[Constant]
+    constants: list[SmoothnessConstant]
     plans: list[Plan]
     """The cheapest first, by time on the network where there is one, else by bits up and down."""
     trial: Trial | None
-    verdict: Verdict
+    verdict: PlanVerdict
     epsilon: float
     network: Links | None
     penalised: bool
@@ -169,18 +169,20 @@ def inspect(
     )
 
 
-def constants(problem: Problem) -> list[Constant]:
+def constants(problem: Problem) -> list[SmoothnessConstant]:
     """L, L_i, L_tilde, L_plus, L_pm, and how each was computed."""
     s, theory = smoothness(problem), analyse(problem)
     spectral, how = L_plus_spectral(problem)
     ratio = (theory.c / theory.n) ** 0.5 * spectral / s.L
     found = [
-        Constant("L", f"{s.L:.6g}", s.how["L"]),
-        Constant("L_i", f"{s.L_i.min():.6g} to {s.L_max:.6g}", s.how["L_i"]),
-        Constant("L_tilde", f"{s.L_tilde:.6g}", "the quadratic mean of the L_i"),
-        Constant("L_plus", f"{s.L_plus:.6g}", s.how["L_plus"]),
+        SmoothnessConstant("L", f"{s.L:.6g}", s.how["L"]),
+        SmoothnessConstant("L_i", f"{s.L_i.min():.6g} to {s.L_max:.6g}", s.how["L_i"]),
+        SmoothnessConstant("L_tilde", f"{s.L_tilde:.6g}", "the quadratic mean of the L_i"),
+        SmoothnessConstant("L_plus", f"{s.L_plus:.6g}", s.how["L_plus"]),
     ]
     if spectral < s.L_plus:
-        found.append(Constant("L_plus, spectral", f"{spectral:.6g}", how))
-    found.append(Constant("sqrt(c/n) L_plus / L", f"{ratio:.6g}", "at least 1; the nearer to 1, the better for EF21"))
+        found.append(SmoothnessConstant("L_plus, spectral", f"{spectral:.6g}", how))
+    found.append(
+        SmoothnessConstant("sqrt(c/n) L_plus / L", f"{ratio:.6g}", "at least 1; the nearer to 1, the better for EF21")
+    )
     return found

@@ -18,7 +18,7 @@ WORST_CASE = "The theorems' promises below hold for the worst case, and practice
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PlanVerdict:
     """The advice first, then what the theorems promise."""
 
     practice: str
@@ -34,14 +34,14 @@ class Verdict:
         return "\n".join([self.practice, WORST_CASE, self.reason, self.error_feedback])
 
 
-def verdict(facts: Census, plans: Sequence[Plan], practice: str = UNTRIED) -> Verdict:
+def verdict(facts: Census, plans: Sequence[Plan], practice: str = UNTRIED) -> PlanVerdict:
     """Judge plans that are sorted by their price."""
     winner = plans[0]
     dgd = next(plan for plan in plans if plan.method == "DGD")
     feedback = [plan for plan in plans if plan.error_feedback]
     best = feedback[0] if feedback else None
     helps = best is not None and best.price < dgd.price
-    return Verdict(practice, winner, _reason(winner, dgd), helps, _feedback(facts, best, dgd, helps))
+    return PlanVerdict(practice, winner, _reason(winner, dgd), helps, _feedback(facts, best, dgd, helps))
 
 
 def _reason(winner: Plan, dgd: Plan) -> str:

@@ -6,7 +6,7 @@ from errorfeedback.core import Floats
 from errorfeedback.planner.contest import Contest, Entry
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.plots.figure import Axis, Curve, Figure, Lines
-from errorfeedback.report.page import Cell, Choice, Code, Drawing, Page, Section, Table, Text
+from errorfeedback.report.page import Cell, Code, Drawing, Page, Recommendation, Section, Table, Text
 
 SHARES = (0.5, 0.1, 0.01, 0.001)
 """What is left of the way from the start to the best loss, in the table of targets."""
@@ -76,7 +76,7 @@ def comparison_page(title: str, contest: Contest, limits: str, command: str) -> 
         title,
         f"The same objective, the same start, the same limits ({limits}), ranked by {contest.asked}.",
         [
-            Section("Winner", [Choice(contest.badge, contest.winner.label, contest.verdict()), Text(COUNTED)]),
+            Section("Winner", [Recommendation(contest.badge, contest.winner.label, contest.verdict()), Text(COUNTED)]),
             Section("Results", [unbroken(results(contest))]),
             Section("Loss", [Drawing(figure(contest))]),
             Section("Targets", [unbroken(targets(contest))]),

@@ -6,7 +6,7 @@ from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.verdict import WORST_CASE
 from errorfeedback.plots.inspection import costs, rarity
 from errorfeedback.report.comparison import results, unbroken
-from errorfeedback.report.page import Block, Choice, Code, Details, Drawing, Page, Section, Table, Text, Verdict
+from errorfeedback.report.page import Block, Claim, Code, Details, Drawing, Page, Recommendation, Section, Table, Text
 
 FIRST = 15
 """Plans in the page's first table; all are in the second."""
@@ -40,13 +40,13 @@ def _advice(seen: Inspection) -> list[Block]:
     """Measured, where a trial was made."""
     if seen.trial is None:
         return [Text(seen.verdict.practice)]
-    choice = Choice(seen.trial.contest.badge, f"errorfeedback train --k {seen.trial.k}", seen.verdict.practice)
+    choice = Recommendation(seen.trial.contest.badge, f"errorfeedback train --k {seen.trial.k}", seen.verdict.practice)
     return [choice, unbroken(results(seen.trial.contest))]
 
 
-def _promised(seen: Inspection) -> Choice:
-    return Choice("fastest" if seen.network else "fewest bytes", seen.verdict.winner.method, seen.verdict.reason)
+def _promised(seen: Inspection) -> Recommendation:
+    return Recommendation("fastest" if seen.network else "fewest bytes", seen.verdict.winner.method, seen.verdict.reason)
 
 
-def _feedback(seen: Inspection) -> Verdict:
-    return Verdict("Error feedback helps by the theory", seen.verdict.helps, seen.verdict.error_feedback)
+def _feedback(seen: Inspection) -> Claim:
+    return Claim("Error feedback helps by the theory", seen.verdict.helps, seen.verdict.error_feedback)

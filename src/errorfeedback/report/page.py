@@ -3,7 +3,7 @@
     page = Page("Title", "What this is.", [
         Section("First", [
             Text("A paragraph."),
-            Verdict("EF21 is faster", holds=True, figures="12 against 340 rounds"),
+            Claim("EF21 is faster", holds=True, figures="12 against 340 rounds"),
             Table(["rule", "gamma"], [["Theorem 1", 0.04]]),
             Drawing(figure),                    # a plots.figure.Figure: interactive
         ]),
@@ -68,10 +68,10 @@ class Badge:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Claim:
     """A statement, whether it holds (None: could not be checked) and the figures that say so.
 
-    >>> "does not hold" in Verdict("1 = 2", holds=False, figures="1 against 2").html()
+    >>> "does not hold" in Claim("1 = 2", holds=False, figures="1 against 2").html()
     True
     """
 
@@ -91,7 +91,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Recommendation:
     """What was chosen, by what, and why."""
 
     by: str
@@ -223,14 +223,14 @@ __all__ = [
     "Badge",
     "Block",
     "Cell",
-    "Choice",
+    "Claim",
     "Code",
     "Details",
     "Drawing",
     "Page",
+    "Recommendation",
     "Section",
     "Table",
     "Text",
-    "Verdict",
     "number",
 ]

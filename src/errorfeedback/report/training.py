@@ -25,7 +25,7 @@ HELD_OUT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class TrainingCurves:
     """A run of n clients, and the seconds that its bits take on a network, where one is given."""
 
     history: History
@@ -78,13 +78,13 @@ class TrainingReport:
     command: str
 
 
-def training_page(report: TrainingReport, trace: Trace) -> Page:
+def training_page(report: TrainingReport, curves: TrainingCurves) -> Page:
     """The page."""
-    held = bool(np.isfinite(trace.history["validation"]).any())
+    held = bool(np.isfinite(curves.history["validation"]).any())
     losses = {"training": "f", **({"held out": "validation"} if held else {})}
     facts = Table(["", ""], [[name, _text(value)] for name, value in report.facts])
-    loss = Drawing(trace.figure("loss", losses, Axis("loss", log=True)))
-    steps = Drawing(trace.figure("steps", {"step size": "gamma"}, Axis("step size", log=True)))
+    loss = Drawing(curves.figure("loss", losses, Axis("loss", log=True)))
+    steps = Drawing(curves.figure("steps", {"step size": "gamma"}, Axis("step size", log=True)))
     return Page(
         report.title,
         "Trained across clients by EF21 with TopK and the automatic step.",

@@ -14,7 +14,7 @@ from errorfeedback.stepsizes.base import StepSize
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class JudgedPoint:
     """A point and its held-out losses."""
 
     round: int
@@ -32,9 +32,9 @@ class Held:
 
     now: float = nan
     """The held-out loss of the round, where it was looked at."""
-    best: Point | None = None
+    best: JudgedPoint | None = None
     """Where the held-out loss was lowest."""
-    chosen: Point | None = None
+    chosen: JudgedPoint | None = None
     """The last point that was as good as that."""
     told: tuple[tuple[int, float], ...] = ()
     """Rounds in which the training loss was told, and the lowest until then."""
@@ -92,7 +92,7 @@ class Validation(Stop):
         state = replace(state, told=_appended(state.told, seen))
         if seen.t % self.every:
             return "", replace(state, now=nan)
-        here = Point(seen.t, seen.x, np.atleast_1d(np.asarray(self.losses(seen.x), dtype=np.float64)))
+        here = JudgedPoint(seen.t, seen.x, np.atleast_1d(np.asarray(self.losses(seen.x), dtype=np.float64)))
         state = replace(state, now=here.loss)
         best = state.best
         if here.loss < (inf if best is None else best.loss):
@@ -120,7 +120,7 @@ def _appended(told: tuple[tuple[int, float], ...], seen: Progress) -> tuple[tupl
     return *told, (seen.t, min(seen.loss, told[-1][1] if told else inf))
 
 
-def _as_good(here: Point, best: Point) -> bool:
+def _as_good(here: JudgedPoint, best: JudgedPoint) -> bool:
     """Whether the mean difference of the rows' losses is at most its standard error."""
     more = here.losses - best.losses
     if len(more) < 2 or not np.isfinite(more).all():
