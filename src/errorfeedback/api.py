@@ -67,7 +67,7 @@ from errorfeedback.runtime.local import Session as Session
 from errorfeedback.runtime.local import Setup as Setup
 from errorfeedback.runtime.remote import RemoteSession as RemoteSession
 from errorfeedback.runtime.remote import Transport as Transport
-from errorfeedback.runtime.resume import resume as resume
+from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.serving import Host as Host
 from errorfeedback.runtime.serving import host as host
 from errorfeedback.runtime.solve import Result as Result

@@ -19,10 +19,10 @@ from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.problems.spread import agreed
+from errorfeedback.runtime.joined_problem import joined_problem
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.local import LocalSession
 from errorfeedback.runtime.shard import Shard
-from errorfeedback.runtime.spread import spread as make_spread
 from errorfeedback.runtime.validation import Validation
 from errorfeedback.wire.frames import LOSS_FRAME_BITS
 from errorfeedback.wire.requests import DONE
@@ -247,7 +247,7 @@ def spread():
     X, y, clients = table()
     mine = clients % engine.world.size == engine.world.rank
     part = agreed(ef.least_squares(X[mine], y[mine], clients[mine]), engine.together)
-    problem = make_spread(part, engine.together)
+    problem = joined_problem(part, engine.together)
     top1 = ef.EF21(ef.TopK(1))
     for method, rule in (
         (top1, ef.RareFeatures()),

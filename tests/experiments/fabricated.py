@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from errorfeedback.experiments.compare import Trace
+from errorfeedback.experiments.curves import Trace
 from errorfeedback.experiments.jobs import Record
 
 N = 10

@@ -11,8 +11,8 @@ import pytest
 from errorfeedback.experiments.base import Experiment, Options
 from errorfeedback.experiments.catalogue import catalogue, chosen
 from errorfeedback.experiments.jobs import Run
-from errorfeedback.experiments.page import page
 from errorfeedback.experiments.recipes import Libsvm, LibsvmFP32
+from errorfeedback.experiments.reproduction_page import reproduction_page
 from errorfeedback.experiments.results import collect, reload, write
 from errorfeedback.experiments.store import Store
 
@@ -55,7 +55,7 @@ def test_tiny_horizons_make_a_whole_experiment(experiment: Experiment, tmp_path)
     assert (tmp_path / f"{experiment.name}.png").stat().st_size > 10_000
     (again,) = reload(tmp_path)
     assert again.findings.claims == result.findings.claims
-    text = page([again]).html()
+    text = reproduction_page([again]).html()
     for claim in result.findings.claims:
         assert claim.html() in text
 

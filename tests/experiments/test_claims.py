@@ -7,7 +7,7 @@ import pytest
 from experiments.fabricated import N, constants, trace
 
 from errorfeedback.experiments import classification, figure_1, figure_4, figure_5, figure_6, figure_7, regression, table_1
-from errorfeedback.experiments.compare import ahead, common_level
+from errorfeedback.experiments.curves import ahead, common_level
 from errorfeedback.experiments.jobs import Record
 from errorfeedback.experiments.regression import GD, PUBLISHED, SHARES, STANDARD, THEOREM
 from errorfeedback.report.page import Badge, Claim

@@ -11,9 +11,9 @@ from scipy import sparse
 import errorfeedback as ef
 from errorfeedback.planner.census import census, histogram, pattern
 from errorfeedback.planner.inspection import Inspection
-from errorfeedback.plots.inspection import costs, rarity
+from errorfeedback.plots.inspection_figures import costs, rarity
 from errorfeedback.problems.base import Problem
-from errorfeedback.report.inspection import page
+from errorfeedback.report.inspection_page import inspection_page
 
 LINK = ef.Network(up="1Mbit/s", down="10Mbit/s", latency="50ms")
 
@@ -135,7 +135,7 @@ def test_levels_can_be_chosen(problem: Problem) -> None:
 def test_figures_and_page(seen: Inspection) -> None:
     assert sum(sum(v) for v in rarity(seen).panels[0].series.values()) == seen.census.d
     assert len(costs(seen).panels) == 2
-    html = page(seen, "test", "errorfeedback inspect test").html()
+    html = inspection_page(seen, "test", "errorfeedback inspect test").html()
     for word in ("Before you run: test", "intercept", seen.verdict.winner.method, "errorfeedback inspect test"):
         assert word in html
 

@@ -10,7 +10,7 @@ import errorfeedback as ef
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness import clients
 from errorfeedback.smoothness.constants import smoothness
-from errorfeedback.smoothness.spectral import rows_L_i
+from errorfeedback.smoothness.spectral_constants import rows_L_i
 
 
 @pytest.fixture

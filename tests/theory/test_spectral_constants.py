@@ -10,9 +10,9 @@ from theory_problems import KINDS, random_problem
 import errorfeedback as ef
 from errorfeedback.core import Floats
 from errorfeedback.problems.base import Problem
-from errorfeedback.smoothness import spectral
+from errorfeedback.smoothness import spectral_constants
 from errorfeedback.smoothness.constants import smoothness
-from errorfeedback.smoothness.spectral import L_plus_spectral, rows_L_i, weighted_gradient_change
+from errorfeedback.smoothness.spectral_constants import L_plus_spectral, rows_L_i, weighted_gradient_change
 
 SHARINGS = ("none", "some", "all")
 
@@ -136,9 +136,9 @@ def test_weights_that_are_alike_share_an_eigenvalue_that_is_still_above(kind: st
         L, rng = rows_L_i(s, rare), np.random.default_rng(seed)
         u = np.divide(problem.support.sizes, L, out=np.zeros(problem.n), where=L > 0)
         for scale in (1e-6, 1.0, 1e6):
-            v = scale * u * rng.uniform(1.0, spectral.ALIKE, problem.n)
-            own = np.sqrt(spectral._weighted_eigenvalue(s, v, rare, L).upper)
-            shared = np.sqrt(spectral.weighted_curvature(s, v, rare, L).upper)
-            norms = np.sqrt(spectral.over_features(s, v * L * (s.L_i - s.curvature.diagonal), rare))
-            assert min(own, norms) * (1 - 1e-12) <= shared <= own * np.sqrt(spectral.ALIKE) * 1.000001
+            v = scale * u * rng.uniform(1.0, spectral_constants.ALIKE, problem.n)
+            own = np.sqrt(spectral_constants._weighted_eigenvalue(s, v, rare, L).upper)
+            shared = np.sqrt(spectral_constants.weighted_curvature(s, v, rare, L).upper)
+            norms = np.sqrt(spectral_constants.over_features(s, v * L * (s.L_i - s.curvature.diagonal), rare))
+            assert min(own, norms) * (1 - 1e-12) <= shared <= own * np.sqrt(spectral_constants.ALIKE) * 1.000001
     assert len(s.found) == 1

@@ -19,7 +19,7 @@ from errorfeedback.estimators.model_file import save
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.page import Cell, Table
-from errorfeedback.report.training import TrainingCurves, TrainingReport, training_page
+from errorfeedback.report.training_page import TrainingCurves, TrainingReport, training_page
 
 HEAVIEST = 30
 """Weights in the report."""

@@ -21,7 +21,7 @@ from errorfeedback.planner.contestants import everybody
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.plots.draw import save
 from errorfeedback.records.network import TIMES, Links, quantity
-from errorfeedback.report.comparison import comparison_page, figure, results, targets
+from errorfeedback.report.comparison_page import comparison_page, figure, results, targets
 from errorfeedback.report.page import Table as TableBlock
 
 LONG_TIMES = {**TIMES, "min": 60.0, "h": 3600.0}

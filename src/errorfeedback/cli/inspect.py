@@ -17,10 +17,10 @@ from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as look
 from errorfeedback.plots.draw import save
-from errorfeedback.plots.inspection import costs, rarity
+from errorfeedback.plots.inspection_figures import costs, rarity
 from errorfeedback.records.network import Links
-from errorfeedback.report.comparison import results
-from errorfeedback.report.inspection import page
+from errorfeedback.report.comparison_page import results
+from errorfeedback.report.inspection_page import inspection_page
 
 BAR = 40
 """The longest bar of a histogram, in characters."""
@@ -53,7 +53,7 @@ def inspect(
         compress=compressor_for(inputs, objective),
     )
     if report is not None:
-        page(seen, found.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
+        inspection_page(seen, found.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
     drawn = [path for figure in (rarity(seen), costs(seen)) for path in save(figure, draw)] if draw is not None else []
     if as_json:
         print(json.dumps(seen.json(), indent=1))

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from errorfeedback.cli._verdicts import verdicts
-from errorfeedback.experiments.page import PAGE, page
+from errorfeedback.experiments.reproduction_page import PAGE, reproduction_page
 from errorfeedback.experiments.results import reload, write
 from errorfeedback.experiments.store import Store
 
@@ -22,6 +22,6 @@ def report(folder: Path) -> None:
         write(result, Store(folder))
     console = Console()
     verdicts(results, console)
-    for path in page(results).write_where_possible(folder / PAGE):
+    for path in reproduction_page(results).write_where_possible(folder / PAGE):
         console.print(f"\nThe page: [bold]{path}[/bold]", soft_wrap=True)
     raise typer.Exit(0 if all(result.complete for result in results) else 1)

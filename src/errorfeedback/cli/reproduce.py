@@ -20,8 +20,8 @@ from errorfeedback.cli._jobs import display
 from errorfeedback.cli._verdicts import verdicts
 from errorfeedback.experiments.base import Options
 from errorfeedback.experiments.catalogue import catalogue, chosen
-from errorfeedback.experiments.page import PAGE, page
 from errorfeedback.experiments.recipes import mnist_file
+from errorfeedback.experiments.reproduction_page import PAGE, reproduction_page
 from errorfeedback.experiments.results import collect, reload, summary, write
 from errorfeedback.experiments.runner import cores, run_jobs, without_data
 from errorfeedback.experiments.store import Store
@@ -64,7 +64,7 @@ def reproduce(
     results = [collect(experiment, options, store, command, reasons) for experiment in experiments]
     for result in results:
         write(result, store)
-    pages = page(reload(out)).write_where_possible(out / PAGE)
+    pages = reproduction_page(reload(out)).write_where_possible(out / PAGE)
     complete = all(result.complete for result in results)
     if as_json:
         found = {

@@ -16,7 +16,7 @@ from errorfeedback.cli.verbs._begin import begin
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
 from errorfeedback.runtime.local import Local
-from errorfeedback.runtime.resume import resume as go_on
+from errorfeedback.runtime.resuming import resume as go_on
 from errorfeedback.runtime.solve import Result
 
 

@@ -23,7 +23,7 @@ from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
 from errorfeedback.problems.spread import agreed
 from errorfeedback.problems.together import Together
-from errorfeedback.runtime.spread import spread
+from errorfeedback.runtime.joined_problem import joined_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ def penalised(
     return Objective(
         rows=rows,
         scaling=scaling,
-        problem=spread(rows if scaling is None else scaling, together),
+        problem=joined_problem(rows if scaling is None else scaling, together),
         prox=_penalty(rows, scaling, free, l1=l1 * share, l2=l2 * share),
         free=free,
         models=models,

@@ -23,7 +23,7 @@ from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.network import traffic
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.local import Engine, Local
-from errorfeedback.runtime.resume import resume
+from errorfeedback.runtime.resuming import resume
 from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.runtime.stopping import Stop
 from errorfeedback.runtime.validation import Validation

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from errorfeedback import api as ef
 from errorfeedback.experiments.base import Options
-from errorfeedback.experiments.compare import GRADIENT, Trace, ahead, constants_table, missing, step_table, traces
+from errorfeedback.experiments.curves import GRADIENT, Trace, ahead, constants_table, missing, step_table, traces
 from errorfeedback.experiments.jobs import Run
 from errorfeedback.experiments.recipes import Libsvm, LibsvmFP32
 from errorfeedback.experiments.store import Store

@@ -13,7 +13,7 @@ import numpy as np
 
 from errorfeedback import api as ef
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import GRADIENT, Trace, axes, common_level, missing, step_table, traces
+from errorfeedback.experiments.curves import GRADIENT, Trace, axes, common_level, missing, step_table, traces
 from errorfeedback.experiments.jobs import Job, Run
 from errorfeedback.experiments.recipes import Images
 from errorfeedback.experiments.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from errorfeedback.experiments import classification as data
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import axes, missing
+from errorfeedback.experiments.curves import axes, missing
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Axis, Figure, Lines

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import missing
+from errorfeedback.experiments.curves import missing
 from errorfeedback.experiments.jobs import Job, Pattern, Record
 from errorfeedback.experiments.recipes import Libsvm
 from errorfeedback.experiments.store import Store

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from errorfeedback import api as ef
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import missing
+from errorfeedback.experiments.curves import missing
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.recipes import Nonconvex
 from errorfeedback.experiments.regression import PUBLISHED, SHARES, THEOREM, Sweep, Traces, gap_claims, shown, theorem_claim

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import AXES, ahead, axes, missing, times
+from errorfeedback.experiments.curves import AXES, ahead, axes, missing, times
 from errorfeedback.experiments.figure_2 import SWEEP as FIGURE_2
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.regression import GD, SHARES, STANDARD, Traces, new_label, shown

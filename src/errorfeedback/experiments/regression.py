@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from errorfeedback import api as ef
 from errorfeedback.experiments.base import Findings, Options
-from errorfeedback.experiments.compare import (
+from errorfeedback.experiments.curves import (
     GRADIENT,
     LARGE,
     SMALL,

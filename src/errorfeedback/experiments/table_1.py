@@ -15,7 +15,7 @@ import numpy as np
 
 from errorfeedback import api as ef
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.compare import GRADIENT, Trace, axes, constants_table, missing, traces
+from errorfeedback.experiments.curves import GRADIENT, Trace, axes, constants_table, missing, traces
 from errorfeedback.experiments.jobs import Constants, Job, Record, Run
 from errorfeedback.experiments.recipes import Synthetic, ThreeClients
 from errorfeedback.experiments.regression import SHARES

@@ -20,7 +20,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.network import Links, Network, Pace
 from errorfeedback.smoothness.constants import smoothness
-from errorfeedback.smoothness.spectral import L_plus_spectral
+from errorfeedback.smoothness.spectral_constants import L_plus_spectral
 from errorfeedback.stepsizes.theory import analyse
 
 EPSILON = 1e-3

@@ -24,7 +24,7 @@ from errorfeedback.sparsity.support import Support
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spread(Problem, Bounded, Normed, Prepared):
-    """All clients; `part` has this process's own. Made by `runtime.spread`."""
+    """All clients; `part` has this process's own. Made by `runtime.joined_problem`."""
 
     L_i: PerClient
     size: int

@@ -18,7 +18,7 @@ import numpy as np
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.smoothness.spectral import weighted_gradient_change
+from errorfeedback.smoothness.spectral_constants import weighted_gradient_change
 from errorfeedback.stepsizes.proved import Sharper, positive
 from errorfeedback.stepsizes.theory import Theory
 

@@ -19,7 +19,7 @@ from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Integers, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.constants import Smoothness, smoothness
-from errorfeedback.smoothness.spectral import L_plus_spectral, over_features, rows_L_i_of
+from errorfeedback.smoothness.spectral_constants import L_plus_spectral, over_features, rows_L_i_of
 from errorfeedback.sparsity.support import Support
 
 T = TypeVar("T")

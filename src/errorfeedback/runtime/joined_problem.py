@@ -12,7 +12,7 @@ from errorfeedback.problems.together import Together
 from errorfeedback.smoothness.constants import smoothness
 
 
-def spread(part: Problem, together: Together) -> Problem:
+def joined_problem(part: Problem, together: Together) -> Problem:
     """The problem of all processes' clients, where `part` is this one's (`problems.spread.agreed`, or that scaled)."""
     if together.size == 1:
         return part

@@ -17,7 +17,7 @@ LEAD = (
 )
 
 
-def page(results: Sequence[ExperimentResult]) -> Page:
+def reproduction_page(results: Sequence[ExperimentResult]) -> Page:
     """All results."""
     sections = [_overview(results), *(_section(result) for result in results), _rerun(results)]
     return Page(TITLE, LEAD, sections, _footer(results))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.verdict import WORST_CASE
-from errorfeedback.plots.inspection import costs, rarity
-from errorfeedback.report.comparison import results, unbroken
+from errorfeedback.plots.inspection_figures import costs, rarity
+from errorfeedback.report.comparison_page import results, unbroken
 from errorfeedback.report.page import Block, Claim, Code, Details, Drawing, Page, Recommendation, Section, Table, Text
 
 FIRST = 15
 """Plans in the page's first table; all are in the second."""
 
 
-def page(seen: Inspection, title: str, command: str = "") -> Page:
+def inspection_page(seen: Inspection, title: str, command: str = "") -> Page:
     """Facts, pattern, constants, plans and the verdict."""
     goal = f"{seen.goal()}: to (1/T) sum ||grad f||^2 <= {seen.epsilon:g} ||grad f(0)||^2, from x = 0."
     constants = [[c.name, c.value, c.how] for c in seen.constants]
