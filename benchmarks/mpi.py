@@ -22,7 +22,7 @@ import numpy as np
 
 import errorfeedback as ef
 from errorfeedback.core import Round
-from errorfeedback.engines.post import broadcast, receive
+from errorfeedback.engines.channel import broadcast, receive
 from errorfeedback.runtime.local import Order
 from errorfeedback.wire.codec import NOTHING_TOLD, decode, encode
 from errorfeedback.wire.message import NOWHERE

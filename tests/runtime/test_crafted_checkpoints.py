@@ -16,7 +16,7 @@ from problem_pairs import pair
 import errorfeedback as ef
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.records.files import DIGEST, FORMAT, HEAD, DamagedError, archived, content, read, write
-from errorfeedback.runtime.keeper import identity
+from errorfeedback.runtime.checkpointing import identity
 
 COUNT = 300
 

@@ -14,11 +14,11 @@ import errorfeedback as ef
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.problems.base import Problem
 from errorfeedback.stepsizes.best import rules
-from errorfeedback.stepsizes.proved import Proved, Sharper, largest_root
+from errorfeedback.stepsizes.proved import LyapunovRule, Proved, largest_root
 from errorfeedback.stepsizes.theory import Theory
 
 RULES = [type(rule) for rule in rules(ef.EF21(ef.TopK(1)))]
-SHARPER = [rule for rule in RULES if issubclass(rule, Sharper)]
+LYAPUNOV = [rule for rule in RULES if issubclass(rule, LyapunovRule)]
 ROUNDING = 1e-9
 SEEDS = range(4)
 
@@ -99,8 +99,8 @@ def test_best_is_the_largest_and_says_why_others_do_not_apply(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rule", SHARPER)
-def test_no_compression_gives_gradient_descent(rule: type[Sharper], kind: str) -> None:
+@pytest.mark.parametrize("rule", LYAPUNOV)
+def test_no_compression_gives_gradient_descent(rule: type[LyapunovRule], kind: str) -> None:
     """K_i = |J_i|: M = 0 and gamma = 1/L, whatever c is."""
     for sharing in ("none", "some", "all"):
         problem = random_problem(kind, 0, sharing)

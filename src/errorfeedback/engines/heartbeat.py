@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.engines.post import end_job
+from errorfeedback.engines.channel import end_job
 from errorfeedback.records.checkpoint import LOG
 
 BEAT = 1.0

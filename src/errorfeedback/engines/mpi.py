@@ -16,8 +16,8 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
+from errorfeedback.engines.channel import broadcast, end_job, receive
 from errorfeedback.engines.heartbeat import LEAST, heart
-from errorfeedback.engines.post import broadcast, end_job, receive
 from errorfeedback.engines.ranks import Ranks
 from errorfeedback.engines.signals import Signals, passed_on
 from errorfeedback.engines.watcher import Watcher

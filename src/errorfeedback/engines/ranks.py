@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from errorfeedback.core import Floats
-from errorfeedback.engines.post import broadcast, end_job, receive
+from errorfeedback.engines.channel import broadcast, end_job, receive
 from errorfeedback.records.files import content, value_of
 
 T = TypeVar("T")

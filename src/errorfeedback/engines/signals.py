@@ -15,7 +15,7 @@ from typing import Any
 
 from errorfeedback.engines.heartbeat import Heart
 from errorfeedback.records.checkpoint import LOG
-from errorfeedback.runtime.keeper import SIGNALS, Interrupted
+from errorfeedback.runtime.checkpointing import SIGNALS, Interrupted
 
 Handler = Callable[[int, FrameType | None], Any]
 

@@ -15,7 +15,7 @@ from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.base import Problem
 from errorfeedback.records.files import content, value_of
-from errorfeedback.runtime.keeper import Interrupted
+from errorfeedback.runtime.checkpointing import Interrupted
 from errorfeedback.runtime.local import LocalSession, Order, Place, Setup, joined
 from errorfeedback.runtime.memory import cut_memory, joined_memory
 from errorfeedback.runtime.serving import VERDICTS, down_key, down_known, down_widths, packed_probes

@@ -13,7 +13,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.records.checkpoint import Folder, refuse_others, trusted
 from errorfeedback.records.files import LONG, DamagedError
 from errorfeedback.runtime.agreement import agree, of_run
-from errorfeedback.runtime.keeper import Keeper, identity, keeping
+from errorfeedback.runtime.checkpointing import CheckpointWriter, checkpointing, identity
 from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
 from errorfeedback.runtime.soundness import check_problem, check_run, check_snapshot
@@ -56,8 +56,8 @@ def resume(
     def newest() -> dict[str, Any] | None:
         return place.newest(who, lambda found: check_snapshot(found, given, run["options"]["rounds"]))
 
-    with keeping(place, engine, lambda: Keeper(checkpoint, who, newest())) as keeper, _explained(place):
-        return carry_out(given, **run["options"], engine=engine, watch=watch, keeper=keeper)
+    with checkpointing(place, engine, lambda: CheckpointWriter(checkpoint, who, newest())) as writer, _explained(place):
+        return carry_out(given, **run["options"], engine=engine, watch=watch, writer=writer)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, widths_of
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.records.clock import Clock
-from errorfeedback.runtime.keeper import Keeper
+from errorfeedback.runtime.checkpointing import CheckpointWriter
 from errorfeedback.runtime.ledger import Ledger
 from errorfeedback.runtime.local import Order, Session
 from errorfeedback.runtime.observer import Observer, norm2
@@ -102,13 +102,13 @@ class Server:
         due: Callable[[int], bool],
         metrics: bool,
         watch: Watch | None,
-        keeper: Keeper | None,
+        writer: CheckpointWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
-        if keeper is not None and keeper.found is not None:
-            first, s, clock = self._recall(keeper.found, session)
-            if keeper.found["stopped"]:
-                return self._end(session, s, keeper.found["stopped"], first - 1)
+        if writer is not None and writer.found is not None:
+            first, s, clock = self._recall(writer.found, session)
+            if writer.found["stopped"]:
+                return self._end(session, s, writer.found["stopped"], first - 1)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
             order = Order(Round(t, seed), s.x, s.told, probes, s.verdict)
@@ -126,13 +126,13 @@ class Server:
             if s.verdict is Verdict.KEEP:
                 s.keep()
             if stopped:
-                self._save(keeper, t, stopped, s, clock, session)
+                self._save(writer, t, stopped, s, clock, session)
                 return self._end(session, s, stopped, t)
             if s.verdict is Verdict.RESTORE:
                 s.restore()
             else:
                 self._advance(s, t, direction, gamma, watched or bool(probes))
-            self._save(keeper, t, "", s, clock, session)
+            self._save(writer, t, "", s, clock, session)
         raise AssertionError("the last round stops")
 
     def _begin(self, x: Model) -> State:
@@ -239,9 +239,9 @@ class Server:
                 watch(row)
         return row
 
-    def _save(self, keeper: Keeper | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
+    def _save(self, writer: CheckpointWriter | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
         """A checkpoint after round t, where one is due; random draws depend on (seed, t) only."""
-        if keeper is None or not keeper.due(t, bool(stopped)):
+        if writer is None or not writer.due(t, bool(stopped)):
             return
         with clock.paused():
             snapshot = {
@@ -254,7 +254,7 @@ class Server:
                 "rows": {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]},
                 "seconds": clock.seconds,
             }
-            keeper.save(t + 1, snapshot)
+            writer.save(t + 1, snapshot)
 
     def _recall(self, found: dict[str, Any], session: Session) -> tuple[int, State, Clock]:
         """Go back to a snapshot: the round it is before, the state, and the time that the run has taken."""

@@ -23,7 +23,7 @@ from errorfeedback.records.checkpoint import Checkpoint, Folder
 from errorfeedback.records.history import History
 from errorfeedback.runtime.agreement import agree, of_run
 from errorfeedback.runtime.certificate import Certificate, certify
-from errorfeedback.runtime.keeper import Keeper, identity, keeping
+from errorfeedback.runtime.checkpointing import CheckpointWriter, checkpointing, identity
 from errorfeedback.runtime.ledger import Ledger, ownership_bits
 from errorfeedback.runtime.local import Engine, Local, Setup
 from errorfeedback.runtime.observer import Observer
@@ -136,17 +136,17 @@ def solve(
     engine = Local() if engine is None else engine
     agree(engine.together, lambda: of_run(problem, engine, options))
     if checkpoint is None:
-        return carry_out(problem, **options, engine=engine, watch=watch, keeper=None)
-    with keeping(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint)) as keeper:
-        return carry_out(problem, **options, engine=engine, watch=watch, keeper=keeper)
+        return carry_out(problem, **options, engine=engine, watch=watch, writer=None)
+    with checkpointing(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint)) as writer:
+        return carry_out(problem, **options, engine=engine, watch=watch, writer=writer)
 
 
-def _begun(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> Keeper:
-    """The keeper of a new run, which is described on the disk."""
-    keeper = Keeper(checkpoint, identity(problem, options))
-    run = {"identity": keeper.identity, "options": options, "checkpoint": replace(checkpoint, folder=str(checkpoint.folder))}
-    keeper.folder.begin(problem, run)
-    return keeper
+def _begun(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> CheckpointWriter:
+    """The writer of a new run's checkpoints; the run is described on the disk."""
+    writer = CheckpointWriter(checkpoint, identity(problem, options))
+    run = {"identity": writer.identity, "options": options, "checkpoint": replace(checkpoint, folder=str(checkpoint.folder))}
+    writer.folder.begin(problem, run)
+    return writer
 
 
 def carry_out(
@@ -167,9 +167,9 @@ def carry_out(
     stop: Sequence[Stop],
     engine: Engine,
     watch: Callable[[dict[str, float]], None] | None,
-    keeper: Keeper | None,
+    writer: CheckpointWriter | None,
 ) -> Result:
-    """`solve` with every option checked and filled in, from the start or from the keeper's checkpoint."""
+    """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
     for rule in stop:
@@ -188,8 +188,8 @@ def carry_out(
     start = problem.restrict(x0).copy()
     session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands))
     try:
-        with np.errstate(over="ignore", invalid="ignore"), nullcontext() if keeper is None else keeper.listening():
-            ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, keeper))
+        with np.errstate(over="ignore", invalid="ignore"), nullcontext() if writer is None else writer.listening():
+            ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, writer))
     finally:
         session.close()
     history = History(ended.rows, stepsize.notes(theory, method))

@@ -16,12 +16,12 @@ from typing import ClassVar
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.proved import Sharper, positive
+from errorfeedback.stepsizes.proved import LyapunovRule, positive
 from errorfeedback.stepsizes.theory import Theory
 
 
 @dataclass(frozen=True)
-class Convex(Sharper):
+class Convex(LyapunovRule):
     """For convex f_i: M grows like sqrt(L), and not like the L_i themselves."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)

@@ -17,12 +17,12 @@ import numpy as np
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.proved import Sharper
+from errorfeedback.stepsizes.proved import LyapunovRule
 from errorfeedback.stepsizes.theory import Theory
 
 
 @dataclass(frozen=True)
-class ExactRoot(Sharper):
+class ExactRoot(LyapunovRule):
     """Never below `RareFeatures`."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)

@@ -73,7 +73,7 @@ class Proved(Fixed):
         return super().start(theory, method)
 
 
-class Sharper(Proved):
+class LyapunovRule(Proved):
     """A rule of the family above: `shares` are the s_i, `M` the bound; memory is kept in `theory`."""
 
     @abstractmethod

@@ -19,12 +19,12 @@ from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.smoothness.spectral_constants import weighted_gradient_change
-from errorfeedback.stepsizes.proved import Sharper, positive
+from errorfeedback.stepsizes.proved import LyapunovRule, positive
 from errorfeedback.stepsizes.theory import Theory
 
 
 @dataclass(frozen=True)
-class Spectral(Sharper):
+class Spectral(LyapunovRule):
     """For generalised linear models; one eigenvalue."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)

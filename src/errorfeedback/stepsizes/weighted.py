@@ -18,12 +18,12 @@ from typing import ClassVar
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
-from errorfeedback.stepsizes.proved import Sharper, positive
+from errorfeedback.stepsizes.proved import LyapunovRule, positive
 from errorfeedback.stepsizes.theory import Theory
 
 
 @dataclass(frozen=True)
-class Weighted(Sharper):
+class Weighted(LyapunovRule):
     """For any smooth f_i."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)

@@ -28,7 +28,7 @@ class Interrupted(SystemExit):
 
 
 @dataclass(eq=False)
-class Keeper:
+class CheckpointWriter:
     """Writes the checkpoints of one run."""
 
     checkpoint: Checkpoint
@@ -87,15 +87,15 @@ class Keeper:
 
 
 @contextmanager
-def keeping(folder: Folder, engine: Engine, make: Callable[[], Keeper]) -> Iterator[Keeper | None]:
-    """The keeper of a run, on the process that leads, for as long as no other run may write into its folder."""
+def checkpointing(folder: Folder, engine: Engine, make: Callable[[], CheckpointWriter]) -> Iterator[CheckpointWriter | None]:
+    """The writer of a run's checkpoints, on the process that leads, while no other run may write into its folder."""
     with ExitStack() as stack:
-        keeper = None
+        writer = None
         if engine.leads:
             with engine.together.guard():
                 stack.enter_context(folder.held())
-                keeper = make()
-        yield keeper
+                writer = make()
+        yield writer
 
 
 def identity(problem: Problem, options: dict[str, Any]) -> dict[str, str]:
