@@ -203,7 +203,7 @@ def disagree():
             model.fit(np.eye(6), np.arange(6) % 2, groups=np.arange(6), engine=ef.MPI())
     make = (ef.logistic, ef.least_squares)[rank % 2]
     with pytest.raises(ValueError, match=r"rows are for Logistic.* and for Squared"):
-        agreed(make(np.eye(6), np.tile([-1, 1], 3), clients=3), ef.MPI().together)
+        agreed(make(np.eye(6), np.tile([-1, 1], 3), clients=3), ef.MPI().processes)
     ef.solve(**given, stop=[Validation(lambda x: 1.0, every=2, flat=None)], engine=ef.MPI())
     say(f"refused {len(cases)}")
 
@@ -227,8 +227,8 @@ def table():
 def fitted(engine, checkpoint=None):
     """A model of which every rank has the rows of its own clients."""
     X, y, clients = table()
-    ends = [0, 2, 5, 6, 9] if engine.together.size == 4 else [9 * k // engine.together.size for k in range(5)]
-    mine = (clients >= ends[engine.together.rank]) & (clients < ends[engine.together.rank + 1])
+    ends = [0, 2, 5, 6, 9] if engine.processes.size == 4 else [9 * k // engine.processes.size for k in range(5)]
+    mine = (clients >= ends[engine.processes.rank]) & (clients < ends[engine.processes.rank + 1])
     model = EF21Classifier(max_iter=20, tol=0)
     return model.fit(X[mine], y[mine], groups=clients[mine], engine=engine, checkpoint=checkpoint)
 
@@ -246,8 +246,8 @@ def spread():
     assert_same_model(fitted(engine), fitted(ef.Local()))
     X, y, clients = table()
     mine = clients % engine.world.size == engine.world.rank
-    part = agreed(ef.least_squares(X[mine], y[mine], clients[mine]), engine.together)
-    problem = joined_problem(part, engine.together)
+    part = agreed(ef.least_squares(X[mine], y[mine], clients[mine]), engine.processes)
+    problem = joined_problem(part, engine.processes)
     top1 = ef.EF21(ef.TopK(1))
     for method, rule in (
         (top1, ef.RareFeatures()),

@@ -8,7 +8,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from errorfeedback.problems.together import ALONE
+from errorfeedback.problems.process_group import SINGLE
 from errorfeedback.runtime.agreement import agree
 from errorfeedback.runtime.validation import Validation
 
@@ -41,7 +41,7 @@ def outcomes(*given):
 
 
 def test_one_process_agrees_with_itself_and_makes_no_hash():
-    agree(ALONE, lambda: pytest.fail("nobody to compare with"))
+    agree(SINGLE, lambda: pytest.fail("nobody to compare with"))
 
 
 def test_what_differs_is_named_on_every_process():

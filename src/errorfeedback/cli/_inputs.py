@@ -16,7 +16,7 @@ from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.estimators.training import TrainingSettings, compressor_of
-from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 
 Estimator = EF21Classifier | EF21Regressor
 
@@ -45,22 +45,22 @@ def estimator_of(
     return model
 
 
-def rows_of(inputs: Inputs, together: Together = ALONE) -> Data:
+def rows_of(inputs: Inputs, processes: ProcessGroup = SINGLE) -> Data:
     """The rows of this process, with the client of each; rank 0 says what was decided in reading."""
-    found = _rows(inputs, together)
-    if not together.rank:
+    found = _rows(inputs, processes)
+    if not processes.rank:
         say(found.notes)
     return found
 
 
-def _rows(inputs: Inputs, together: Together) -> Data:
+def _rows(inputs: Inputs, processes: ProcessGroup) -> Data:
     if not Path(inputs.data).is_dir():
-        return hand_out(lambda: _whole(inputs), together)
+        return hand_out(lambda: _whole(inputs), processes)
     if inputs.groups is not None:
         raise ValueError(
             f"--groups names the clients of one file's rows, and {inputs.data} is a folder; use --client-column"
         )
-    return read_folder(inputs.data, together, reading_of(inputs))
+    return read_folder(inputs.data, processes, reading_of(inputs))
 
 
 def _whole(inputs: Inputs) -> Data:

@@ -25,7 +25,7 @@ from errorfeedback.data.rows import Data, stacked
 from errorfeedback.estimators.base import TrainingWarning
 from errorfeedback.estimators.held_out import held_out
 from errorfeedback.estimators.scores import measured
-from errorfeedback.problems.together import Together
+from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.records.network import Links
 from errorfeedback.runtime.agreement import agree
@@ -41,22 +41,22 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
     `on` and `command` are for a run that is gone on with: another engine, and the command that began it."""
     with ExitStack() as stack:
         on = engine_of(options.engine, options.timeout) if on is None else on
-        stack.enter_context(on.together.guard())
+        stack.enter_context(on.processes.guard())
         command = shlex.join(["errorfeedback", *sys.argv[1:]]) if command is None else command
-        agree(on.together, lambda: {"the command": command})
+        agree(on.processes, lambda: {"the command": command})
         links = Links.parse(options.network) if options.network else None
         model = estimator_of(
             options, k=options.k, rounds=options.rounds, tolerance=options.tolerance, budget=budget_of(options.budget)
         )
         if options.checkpoint is not None and on.leads:
             keep(options.checkpoint, options, command)
-        data, held = _rows(options, on.together)
-        names = np.concatenate(on.together.all(np.unique(np.asarray(data.clients))))
+        data, held = _rows(options, on.processes)
+        names = np.concatenate(on.processes.all(np.unique(np.asarray(data.clients))))
         if links is not None:
             links.of(names.tolist())  # every client has one
         _fit(model, data, held, options, on, len(names))
         judged = {} if held is None else {f"held out ({options.valid})": _judged(model, [_said(model, held)])}
-        judged["training"] = _judged(model, on.together.all(_said(model, data)))
+        judged["training"] = _judged(model, on.processes.all(_said(model, data)))
         if on.leads:
             Outcome(model, data, judged, _drawn(options), links, options.target, command).write(options.out)
 
@@ -77,19 +77,19 @@ def _fit(model: Estimator, data: Data, held: Data | None, options: Training, on:
         )
 
 
-def _rows(options: Training, together: Together) -> tuple[Data, Data | None]:
+def _rows(options: Training, processes: ProcessGroup) -> tuple[Data, Data | None]:
     """The rows of this process to train with, and all rows that are held out."""
-    data = rows_of(options, together)
+    data = rows_of(options, processes)
     if options.valid is None:
         return data, None
     share = _share(options.valid)
     if share is not None:
-        return _divided(data, share, options, together)
+        return _divided(data, share, options, processes)
     reading = replace(reading_of(options).later, weight_column=options.weight_column)
     held = read(options.valid, reading, encoding=data.encoding)
     if held.y is None:
         raise ValueError(f"{held.name} has no target; held-out rows need one")
-    if not together.rank:
+    if not processes.rank:
         say(held.notes)
     return data, held
 
@@ -112,15 +112,15 @@ def _drawn(options: Training) -> str:
     return f"--valid {options.valid}, drawn with seed {options.seed} from every {groups}"
 
 
-def _divided(data: Data, share: float, options: Training, together: Together) -> tuple[Data, Data]:
+def _divided(data: Data, share: float, options: Training, processes: ProcessGroup) -> tuple[Data, Data]:
     """Without and with the held-out rows. Every process draws among the rows of all, so that their number does not count."""
-    told = together.all((np.asarray(data.y), np.asarray(data.clients)))
+    told = processes.all((np.asarray(data.y), np.asarray(data.clients)))
     target, clients = (np.concatenate(each) for each in zip(*told, strict=True))
     code = np.zeros(len(target), dtype=np.int64) if options.regression else np.unique(target, return_inverse=True)[1]
     mask = held_out(code, clients, share, options.seed)
-    before = sum([len(y) for y, _ in told[: together.rank]])
+    before = sum([len(y) for y, _ in told[: processes.rank]])
     mine = mask[before : before + data.A.shape[0]]
-    return data.take(~mine), stacked(together.all(data.take(mine)))
+    return data.take(~mine), stacked(processes.all(data.take(mine)))
 
 
 def _said(model: Estimator, data: Data) -> tuple[Floats, Any, Floats | None]:

@@ -20,25 +20,25 @@ from errorfeedback.data.encoding import Encoding
 from errorfeedback.data.read import about, open_raw
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data, Raw
-from errorfeedback.problems.together import Together
+from errorfeedback.problems.process_group import ProcessGroup
 
 
-def read_folder(folder: str, together: Together, reading: Reading) -> Data:
+def read_folder(folder: str, processes: ProcessGroup, reading: Reading) -> Data:
     """This process's part of a folder; `clients` is filled in."""
     files = sorted(path for path in Path(folder).iterdir() if path.is_file() and not path.name.startswith("."))
-    if len(files) < together.size:
-        raise ValueError(f"{folder} has {len(files)} files for {together.size} ranks; every rank needs at least one")
-    lo, hi = share([path.stat().st_size for path in files], together)
+    if len(files) < processes.size:
+        raise ValueError(f"{folder} has {len(files)} files for {processes.size} ranks; every rank needs at least one")
+    lo, hi = share([path.stat().st_size for path in files], processes)
     raws = [open_raw(str(path), reading) for path in files[lo:hi]]
     with about(folder):
-        encoding, notes = _agreed(raws, together, reading)
+        encoding, notes = _agreed(raws, processes, reading)
     found = [raw.encoded(encoding, reading) for raw in raws]
     for data in found:
         if data.y is None:
             raise ValueError(f"{data.name} has no target; training needs one")
     clients = _numbered([np.zeros(data.A.shape[0]) if data.clients is None else data.clients for data in found])
-    before = sum(together.all(int(clients.max()) + 1)[: together.rank])
-    said = together.all([note for data in found for note in data.notes])
+    before = sum(processes.all(int(clients.max()) + 1)[: processes.rank])
+    said = processes.all([note for data in found for note in data.notes])
     return Data(
         A=sparse.csr_array(sparse.vstack([data.A for data in found], format="csr")),
         y=np.concatenate([data.y for data in found if data.y is not None]),
@@ -52,28 +52,28 @@ def read_folder(folder: str, together: Together, reading: Reading) -> Data:
     )
 
 
-def _agreed(raws: Sequence[Raw], together: Together, reading: Reading) -> tuple[Encoding, list[str]]:
+def _agreed(raws: Sequence[Raw], processes: ProcessGroup, reading: Reading) -> tuple[Encoding, list[str]]:
     """One encoding for all parts, from what every process has seen of its own."""
-    told = together.all([(type(raw).__name__, raw.name, raw.summary()) for raw in raws])
+    told = processes.all([(type(raw).__name__, raw.name, raw.summary()) for raw in raws])
     kinds = {kind: name for part in told for kind, name, _ in part}
     if len(kinds) > 1:
         raise ValueError(f"the part files are of different kinds: {' and '.join(kinds.values())}; they must be of one")
     return raws[0].learn([summary for part in told for _, _, summary in part], reading)
 
 
-def hand_out(make: Callable[[], Data], together: Together) -> Data:
+def hand_out(make: Callable[[], Data], processes: ProcessGroup) -> Data:
     """This process's part of what process 0 reads; `clients` says who has which row."""
-    return together.hand_out(lambda: _by_clients(make(), together))
+    return processes.hand_out(lambda: _by_clients(make(), processes))
 
 
-def share(work: Sequence[int], together: Together) -> tuple[int, int]:
+def share(work: Sequence[int], processes: ProcessGroup) -> tuple[int, int]:
     """Consecutive files for this process, of about the same work, at least one."""
-    done, size = np.cumsum(work), together.size
+    done, size = np.cumsum(work), processes.size
     cuts = [0]
     for k in range(1, size):
         cut = int(np.searchsorted(done, done[-1] * k / size)) + 1
         cuts.append(min(max(cut, cuts[-1] + 1), len(work) - (size - k)))
-    return [*cuts, len(work)][together.rank], [*cuts, len(work)][together.rank + 1]
+    return [*cuts, len(work)][processes.rank], [*cuts, len(work)][processes.rank + 1]
 
 
 def _numbered(names: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -86,13 +86,13 @@ def _numbered(names: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(out)
 
 
-def _by_clients(data: Data, together: Together) -> list[Data]:
+def _by_clients(data: Data, processes: ProcessGroup) -> list[Data]:
     """The rows of consecutive clients for each process, of about the same number of clients."""
     names, code = np.unique(np.asarray(data.clients), return_inverse=True)
-    if len(names) < together.size:
-        raise ValueError(f"{together.size} ranks, but there are only {len(names)} clients to share out")
+    if len(names) < processes.size:
+        raise ValueError(f"{processes.size} ranks, but there are only {len(names)} clients to share out")
     assert data.y is not None
     parts = []
-    for lo, hi in pairwise([len(names) * k // together.size for k in range(together.size + 1)]):
+    for lo, hi in pairwise([len(names) * k // processes.size for k in range(processes.size + 1)]):
         parts.append(data.take(np.flatnonzero((lo <= code) & (code < hi))))
     return parts

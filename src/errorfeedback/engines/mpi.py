@@ -52,7 +52,7 @@ class MPI(Engine):
         return World(world, heart(), self.timeout)
 
     @property
-    def together(self) -> Ranks:
+    def processes(self) -> Ranks:
         """The ranks, where each makes its own part of a problem."""
         return Ranks(self.world)
 

@@ -1,4 +1,4 @@
-"""The ranks of an MPI job that make a problem together (`problems.together`). What they say is packed, never pickled."""
+"""The ranks of an MPI job as a group of processes (`problems.process_group`). What they say is packed, never pickled."""
 
 from __future__ import annotations
 

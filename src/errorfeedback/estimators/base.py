@@ -23,7 +23,7 @@ from errorfeedback.estimators.objective import Objective, even, penalised, with_
 from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, check
 from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.runtime.agreement import agree
 from errorfeedback.runtime.local import Engine
@@ -188,13 +188,13 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        together: Together = ALONE,
+        processes: ProcessGroup = SINGLE,
     ) -> Objective:
         """What `fit` minimises for these rows; with several processes, each gives the rows of its own clients."""
         check(self.get_params(deep=False), self.rules)
-        agree(together, lambda: {"estimator": type(self).__name__, **self.get_params()})
+        agree(processes, lambda: {"estimator": type(self).__name__, **self.get_params()})
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
-        rows, models = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, together)
+        rows, models = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, processes)
         return penalised(
             rows,
             models=models,
@@ -202,12 +202,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             l1=self.l1,
             l2=self.l2,
             scale=self.scale,
-            together=together,
+            processes=processes,
         )
 
     @abstractmethod
     def _losses(
-        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
     ) -> tuple[GLM, int]:
         """The mean loss over all rows (A has the column of ones), and the number of models in it; sets `constant_`."""
 
@@ -245,8 +245,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint : Checkpoint or None, default=None
             Where to keep the state; a run that is in that folder already is gone on with.
         """
-        together = ALONE if engine is None else engine.together
-        objective = self.objective(X, y, groups, sample_weight, together=together)
+        processes = SINGLE if engine is None else engine.processes
+        objective = self.objective(X, y, groups, sample_weight, processes=processes)
         return self._train(objective, watch, self._held(valid, objective.models), engine, checkpoint)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:

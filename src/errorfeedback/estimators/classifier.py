@@ -18,7 +18,7 @@ from errorfeedback.estimators.held_out import HeldOut, HeldOutClasses
 from errorfeedback.estimators.objective import one_against_rest
 from errorfeedback.estimators.parameters import Rule
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.together import Together
+from errorfeedback.problems.process_group import ProcessGroup
 
 MANY = 0.25
 """A target of which more than this share is distinct has no classes."""
@@ -87,21 +87,21 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def _losses(
-        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
     ) -> tuple[GLM, int]:
         _check_classes(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
-        self.classes_ = np.unique(np.concatenate(together.all(np.unique(y))))
+        self.classes_ = np.unique(np.concatenate(processes.all(np.unique(y))))
         if known is not None and not np.array_equal(known, self.classes_):
             raise ValueError(f"warm_start: the classes were {known}, and are {self.classes_}; set warm_start=False")
         count = len(self.classes_)
         if count < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
         models, code = 1 if count == 2 else count, np.searchsorted(self.classes_, y)
-        rows = np.asarray(np.sum(together.all(np.bincount(code, weights, minlength=count)), axis=0))
+        rows = np.asarray(np.sum(processes.all(np.bincount(code, weights, minlength=count)), axis=0))
         self.class_weight_ = class_weights(self.class_weight, self.classes_, rows)
         self.constant_ = rows * self.class_weight_ / np.sum(rows * self.class_weight_)
-        return one_against_rest(A, code, models, clients, weights * self.class_weight_[code], together), models
+        return one_against_rest(A, code, models, clients, weights * self.class_weight_[code], processes), models
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         unknown = np.setdiff1d(y, self.classes_).tolist()

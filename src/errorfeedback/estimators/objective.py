@@ -19,10 +19,10 @@ from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, least_squares, logistic
 from errorfeedback.problems.inputs import Matrix
+from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
 from errorfeedback.problems.spread import agreed
-from errorfeedback.problems.together import Together
 from errorfeedback.runtime.joined_problem import joined_problem
 
 
@@ -76,22 +76,22 @@ class Objective:
 
 
 def penalised(
-    rows: GLM, *, models: int, intercept: bool, l1: float, l2: float, scale: bool, together: Together
+    rows: GLM, *, models: int, intercept: bool, l1: float, l2: float, scale: bool, processes: ProcessGroup
 ) -> Objective:
     """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model), for the mean over models."""
     width = rows.width // models
     free = [width * (c + 1) - 1 for c in range(models)] if intercept else []
-    scaling = scaled(rows, together) if scale else None
+    scaling = scaled(rows, processes) if scale else None
     _check_size(rows if scaling is None else scaling, rows)
     share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
     return Objective(
         rows=rows,
         scaling=scaling,
-        problem=joined_problem(rows if scaling is None else scaling, together),
+        problem=joined_problem(rows if scaling is None else scaling, processes),
         prox=_penalty(rows, scaling, free, l1=l1 * share, l2=l2 * share),
         free=free,
         models=models,
-        clients=np.concatenate(together.all(rows.names)),
+        clients=np.concatenate(processes.all(rows.names)),
     )
 
 
@@ -122,13 +122,13 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
     return ElasticNet(l1 * units, l2 * units**2)
 
 
-def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, together: Together) -> GLM:
+def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, processes: ProcessGroup) -> GLM:
     """The mean squared error over all rows."""
-    return agreed(least_squares(A, y, clients, sample_weight=weights), together)
+    return agreed(least_squares(A, y, clients, sample_weight=weights), processes)
 
 
 def one_against_rest(
-    A: Matrix, code: NDArray[Any], models: int, clients: NDArray[Any], weights: Floats, together: Together
+    A: Matrix, code: NDArray[Any], models: int, clients: NDArray[Any], weights: Floats, processes: ProcessGroup
 ) -> GLM:
     """All classes in one problem.
 
@@ -143,7 +143,7 @@ def one_against_rest(
         stacked = sparse.csr_array(sparse.kron(sparse.eye_array(models), A, format="csr"))
         signs = np.where(code[None, :] == np.arange(models)[:, None], 1, -1).ravel()
         problem = logistic(stacked, signs, np.tile(clients, models), sample_weight=np.tile(weights, models), classes=(-1, 1))
-    return agreed(problem, together)
+    return agreed(problem, processes)
 
 
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:

@@ -14,7 +14,7 @@ from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.held_out import HeldOut, HeldOutValues
 from errorfeedback.estimators.objective import squares
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.together import Together
+from errorfeedback.problems.process_group import ProcessGroup
 
 
 class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
@@ -28,12 +28,12 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     """
 
     def _losses(
-        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, together: Together
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
     ) -> tuple[GLM, int]:
         y = numbers(y)
-        sums = np.sum(together.all(np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
+        sums = np.sum(processes.all(np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
         self.constant_ = sums[:1] / sums[1]
-        return squares(A, y, clients, weights, together), 1
+        return squares(A, y, clients, weights, processes), 1
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         return HeldOutValues(A, numbers(y), weights, models)

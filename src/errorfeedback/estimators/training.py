@@ -123,7 +123,7 @@ def train(
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
     stops = (*stop, *(() if held is None else (Validation(held),)))
     method = EF21(compressor_of(objective, settings))
-    if checkpoint is not None and engine.together.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
+    if checkpoint is not None and engine.processes.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
         expected = {
             "method": method,
             "rounds": settings.rounds,

@@ -19,7 +19,7 @@ from scipy import sparse
 from errorfeedback.core import Lifted, Model, PerClient, Point, Sample
 from errorfeedback.problems.base import Bounded, Curvature, Prepared, Problem, ReadsAhead, curvature_of
 from errorfeedback.problems.blocks.base import FAR
-from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
@@ -111,7 +111,7 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
         return f"{self.inner}; features scaled"
 
 
-def scaled(problem: Problem, together: Together = ALONE) -> Scaled:
+def scaled(problem: Problem, processes: ProcessGroup = SINGLE) -> Scaled:
     """The problem with every feature's curvature brought to about 1; `problem` has the clients of this process.
 
     >>> import errorfeedback as ef
@@ -121,11 +121,11 @@ def scaled(problem: Problem, together: Together = ALONE) -> Scaled:
     """
     support = problem.support
     exponents = np.rint(np.log2(_sums(problem))).astype(np.float64)
-    sums = together.in_turn(np.zeros(problem.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
+    sums = processes.in_turn(np.zeros(problem.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(problem, exponents) * support.sizes).sum())
     down = 8 * problem.dtype.itemsize * support.size
     scale = (1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype)
-    exchange = tuple(sum(bits) for bits in zip(*together.all((up, down)), strict=True))
+    exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
     return Scaled(
         support=support,
         columns=problem.columns,

@@ -18,7 +18,7 @@ from errorfeedback.core import Lifted, PerClient, Point, Sample
 from errorfeedback.problems.base import Bounded, Curvature, Normed, Prepared, Problem
 from errorfeedback.problems.blocks.base import Fill
 from errorfeedback.problems.glm import GLM, layout_for
-from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support
 
 
@@ -34,14 +34,14 @@ class Spread(Problem, Bounded, Normed, Prepared):
     digest: str
     """Of every client's gradients at two points: what the rows are."""
     _part: Problem | None = field(default=None, init=False, repr=False)
-    _together: Together = field(default=ALONE, init=False, repr=False)
+    _processes: ProcessGroup = field(default=SINGLE, init=False, repr=False)
     _cuts: tuple[int, ...] = field(default=(), init=False, repr=False)
 
-    def holding(self, part: Problem, together: Together) -> Spread:
+    def holding(self, part: Problem, processes: ProcessGroup) -> Spread:
         """With the rows of this process."""
         object.__setattr__(self, "_part", part)
-        object.__setattr__(self, "_together", together)
-        object.__setattr__(self, "_cuts", (0, *accumulate(together.all(part.n))))
+        object.__setattr__(self, "_processes", processes)
+        object.__setattr__(self, "_cuts", (0, *accumulate(processes.all(part.n))))
         return self
 
     @property
@@ -76,13 +76,13 @@ class Spread(Problem, Bounded, Normed, Prepared):
 
     def values(self, at: Point) -> PerClient:
         """f_i of every client; all processes must ask at the same time."""
-        return np.concatenate(self._together.all(self.part.values(at)))
+        return np.concatenate(self._processes.all(self.part.values(at)))
 
     def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
         """All gradients, lifted; all processes must ask at the same time."""
         mine, losses = np.empty(self.part.support.size, dtype=self.dtype), np.empty(self.part.n)
         self.part.gradients(at, mine, rows=rows, values=losses)
-        grads, told = (np.concatenate(each) for each in zip(*self._together.all((mine, losses)), strict=True))
+        grads, told = (np.concatenate(each) for each in zip(*self._processes.all((mine, losses)), strict=True))
         out[:] = grads
         if values is not None:
             values[:] = told
@@ -107,10 +107,10 @@ class Spread(Problem, Bounded, Normed, Prepared):
         return f"n = {self.n} clients on {len(self.cuts) - 1} ranks, d = {self.d} features, c = {s.c}, r = {s.r}"
 
 
-def agreed(part: GLM, together: Together) -> GLM:
+def agreed(part: GLM, processes: ProcessGroup) -> GLM:
     """A process's clients as a shard of the problem of all: features, layout and weights are those of all processes."""
-    told = together.all((part.width, part.columns, part.fill, part.weight_sums))
-    kinds = sorted(set(together.all(f"{part.loss} with {part.regularizer} in {part.dtype}")))
+    told = processes.all((part.width, part.columns, part.fill, part.weight_sums))
+    kinds = sorted(set(processes.all(f"{part.loss} with {part.regularizer} in {part.dtype}")))
     if len(kinds) > 1:
         raise ValueError(f"the ranks' rows are for {kinds[0]} and for {kinds[-1]}; they must be for the same")
     widths = sorted({width for width, *_ in told})
@@ -118,11 +118,11 @@ def agreed(part: GLM, together: Together) -> GLM:
         raise ValueError(f"the ranks' rows have {widths[0]} and {widths[-1]} columns; they must have the same")
     columns = np.unique(np.concatenate([theirs for _, theirs, _, _ in told]))
     number = np.searchsorted(columns, part.columns).astype(np.int32)
-    support = joined_support(number[part.support.indices], part.support.sizes, len(columns), together)
+    support = joined_support(number[part.support.indices], part.support.sizes, len(columns), processes)
     sums = np.concatenate([theirs for *_, theirs in told])
     return replace(
         part,
-        support=support.shard(*own(part.n, together)),
+        support=support.shard(*own(part.n, processes)),
         columns=columns,
         A=sparse.csr_array((part.A.data, number[part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))),
         layout=layout_for(Fill.of_all([fill for _, _, fill, _ in told])),
@@ -130,14 +130,14 @@ def agreed(part: GLM, together: Together) -> GLM:
     )
 
 
-def joined_support(indices: NDArray[Any], sizes: NDArray[Any], d: int, together: Together) -> Support:
+def joined_support(indices: NDArray[Any], sizes: NDArray[Any], d: int, processes: ProcessGroup) -> Support:
     """Who owns which feature, over all processes."""
-    told = together.all((sizes, indices))
+    told = processes.all((sizes, indices))
     every = [np.concatenate(each) for each in zip(*told, strict=True)]
     return Support(indptr=np.concatenate([[0], np.cumsum(every[0])]), indices=every[1], d=d)
 
 
-def own(n: int, together: Together) -> tuple[int, int]:
+def own(n: int, processes: ProcessGroup) -> tuple[int, int]:
     """The numbers of this process's clients."""
-    ends = [0, *accumulate(together.all(n))]
-    return ends[together.rank], ends[together.rank + 1]
+    ends = [0, *accumulate(processes.all(n))]
+    return ends[processes.rank], ends[processes.rank + 1]

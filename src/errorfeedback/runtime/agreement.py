@@ -13,7 +13,7 @@ import numpy as np
 
 import errorfeedback
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.together import Together
+from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.records.packing import fingerprint
 from errorfeedback.runtime.local import Engine
 
@@ -23,11 +23,11 @@ Told = tuple[str, str]
 """The hash of a value, and what to call it."""
 
 
-def agree(together: Together, given: Callable[[], dict[str, Any]]) -> None:
+def agree(processes: ProcessGroup, given: Callable[[], dict[str, Any]]) -> None:
     """Raise on every process where they were not all given the same."""
-    if together.size == 1:
+    if processes.size == 1:
         return
-    everyone = together.all({name: _told(value) for name, value in given().items()})
+    everyone = processes.all({name: _told(value) for name, value in given().items()})
     names = dict.fromkeys(name for each in everyone for name in each)
     differing = [words for name in names if (words := _difference(name, [each.get(name) for each in everyone]))]
     if differing:

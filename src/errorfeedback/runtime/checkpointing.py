@@ -92,7 +92,7 @@ def checkpointing(folder: Folder, engine: Engine, make: Callable[[], CheckpointW
     with ExitStack() as stack:
         writer = None
         if engine.leads:
-            with engine.together.guard():
+            with engine.processes.guard():
                 stack.enter_context(folder.held())
                 writer = make()
         yield writer

@@ -7,17 +7,17 @@ import hashlib
 import numpy as np
 
 from errorfeedback.problems.base import Problem, setup_bits
+from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.spread import Spread, joined_support
-from errorfeedback.problems.together import Together
 from errorfeedback.smoothness.constants import smoothness
 
 
-def joined_problem(part: Problem, together: Together) -> Problem:
+def joined_problem(part: Problem, processes: ProcessGroup) -> Problem:
     """The problem of all processes' clients, where `part` is this one's (`problems.spread.agreed`, or that scaled)."""
-    if together.size == 1:
+    if processes.size == 1:
         return part
-    support = joined_support(part.support.indices, part.support.sizes, part.d, together)
-    told = together.all((smoothness(part).L_i, part.work, digests(part)))
+    support = joined_support(part.support.indices, part.support.sizes, part.d, processes)
+    told = processes.all((smoothness(part).L_i, part.work, digests(part)))
     norms, work, hashes = zip(*told, strict=True)
     whole = Spread(
         support=support,
@@ -30,7 +30,7 @@ def joined_problem(part: Problem, together: Together) -> Problem:
         lower=part.lower_bound,
         digest=hashlib.sha256(np.concatenate(hashes).tobytes()).hexdigest(),
     )
-    return whole.holding(part, together)
+    return whole.holding(part, processes)
 
 
 def digests(part: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:

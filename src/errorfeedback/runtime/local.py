@@ -14,7 +14,7 @@ from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.together import ALONE, Together
+from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.runtime.memory import Lengths, cut_memory, joined_memory
 from errorfeedback.runtime.shard import Observation, Shard, shards_of
 from errorfeedback.stepsizes.base import Verdict
@@ -63,9 +63,9 @@ class Engine(ABC):
         return True
 
     @property
-    def together(self) -> Together:
+    def processes(self) -> ProcessGroup:
         """The processes of the engine, where each makes its own part of a problem."""
-        return ALONE
+        return SINGLE
 
     @abstractmethod
     def open(self, problem: Problem, setup: Setup) -> Session:

@@ -14,8 +14,8 @@ from errorfeedback.core import Floats
 T = TypeVar("T")
 
 
-class Together(Protocol):
-    """The processes."""
+class ProcessGroup(Protocol):
+    """The processes, as each of them sees the group."""
 
     @property
     def rank(self) -> int: ...
@@ -36,10 +36,10 @@ class Together(Protocol):
         """Process 0 makes a part for each process, and gives it to them."""
 
 
-class Alone:
+class SingleProcess:
     """One process.
 
-    >>> Alone().all("hello")
+    >>> SingleProcess().all("hello")
     ['hello']
     """
 
@@ -60,4 +60,4 @@ class Alone:
         return part
 
 
-ALONE = Alone()
+SINGLE = SingleProcess()
