@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.data.columns import Column, Numbers, Opaque, Words
-from errorfeedback.data.compressed import chunks, damage, lines, seekable, too_large
+from errorfeedback.data.decompressing import chunks, damage, lines, seekable, too_large
 from errorfeedback.data.reading import Reading
 from errorfeedback.extras import import_extra
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.core import Floats
-from errorfeedback.data.compressed import lines
+from errorfeedback.data.decompressing import lines
 from errorfeedback.data.encoding import Encoding, Indices
 from errorfeedback.data.known import KNOWN, find
 from errorfeedback.data.reading import LIMIT, Reading

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.data.compressed import CHUNK, TooLargeError, damage, seekable, too_large
+from errorfeedback.data.decompressing import CHUNK, TooLargeError, damage, seekable, too_large
 from errorfeedback.data.encoding import Encoding, Indices, Positions
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data, Raw

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from errorfeedback.data.compressed import kind
+from errorfeedback.data.decompressing import kind
 from errorfeedback.data.encoding import Encoding
 from errorfeedback.data.known import KNOWN
 from errorfeedback.data.libsvm import open_libsvm

@@ -25,7 +25,7 @@ from errorfeedback.data.columns import (
     learned,
     number_features,
 )
-from errorfeedback.data.compressed import kind
+from errorfeedback.data.decompressing import kind
 from errorfeedback.data.encoding import Category, Columns, Encoding, Number
 from errorfeedback.data.reading import Missing, Reading, named
 from errorfeedback.data.rows import Data, Raw
