@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 import errorfeedback as ef
+from errorfeedback.clients.order import Order
 from errorfeedback.core import Round
 from errorfeedback.engines.channel import broadcast, receive
-from errorfeedback.runtime.local import Order
 from errorfeedback.wire.codec import NOTHING_TOLD, decode, encode
 from errorfeedback.wire.message import NOWHERE
 

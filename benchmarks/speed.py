@@ -27,10 +27,10 @@ from sklearn.datasets import load_svmlight_file
 from threadpoolctl import threadpool_limits
 
 import errorfeedback as ef
+from errorfeedback.clients.order import Order
 from errorfeedback.compressors.top_k import _track
 from errorfeedback.core import Round
 from errorfeedback.problems.blocks.base import gather
-from errorfeedback.runtime.local import Order
 from errorfeedback.smoothness.constants import Smoothness
 
 REPEATS, TURNS = 9, 5

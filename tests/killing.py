@@ -26,8 +26,8 @@ from unittest.mock import patch
 import numpy as np
 
 import errorfeedback as ef
-from errorfeedback.records.checkpoint import Folder
-from errorfeedback.records.files import DamagedError, read
+from errorfeedback.storage.checkpoint import Folder
+from errorfeedback.storage.files import DamagedError, read
 
 ENGINES = {"mpi": ef.MPI, "local": lambda: ef.Local(2), "threads": lambda: ef.Threads(2)}
 LENGTHS = {"rounds": 3000, "every": 50}

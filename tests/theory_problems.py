@@ -14,7 +14,7 @@ from errorfeedback.compressors.participating import Participating
 from errorfeedback.core import Floats, Round
 from errorfeedback.problems.base import Problem
 from errorfeedback.sparsity.support import Support
-from errorfeedback.stepsizes.proof import Proof
+from errorfeedback.theory.proof import Proof
 
 KINDS = ("least squares", "least squares + penalty", "logistic", "logistic + penalty")
 

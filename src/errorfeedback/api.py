@@ -6,6 +6,9 @@ from types import ModuleType
 from typing import Any
 
 from errorfeedback import compressors, directions, downlinks, methods, probes, stepsizes
+from errorfeedback.clients.order import Setup as Setup
+from errorfeedback.clients.serving import Host as Host
+from errorfeedback.clients.serving import host as host
 from errorfeedback.compressors.base import Compressor as Compressor
 from errorfeedback.compressors.base import Contractive as Contractive
 from errorfeedback.compressors.base import Operator as Operator
@@ -29,7 +32,12 @@ from errorfeedback.downlinks.base import Step as Step
 from errorfeedback.downlinks.changed import Changed as Changed
 from errorfeedback.downlinks.compressed import Compressed as Compressed
 from errorfeedback.downlinks.whole import Whole as Whole
+from errorfeedback.engines.base import Engine as Engine
+from errorfeedback.engines.base import Session as Session
+from errorfeedback.engines.base import Transport as Transport
+from errorfeedback.engines.local import Local as Local
 from errorfeedback.engines.mpi import MPI as MPI
+from errorfeedback.engines.remote import RemoteSession as RemoteSession
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
 from errorfeedback.methods.dcgd import DCGD as DCGD
@@ -40,6 +48,8 @@ from errorfeedback.methods.marina import MARINA as MARINA
 from errorfeedback.methods.node import Node as Node
 from errorfeedback.planner.inspection import Inspection as Inspection
 from errorfeedback.planner.inspection import inspect as inspect
+from errorfeedback.planner.network import Links as Links
+from errorfeedback.planner.network import Network as Network
 from errorfeedback.probes.base import Probe as Probe
 from errorfeedback.problems import losses
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
@@ -55,21 +65,8 @@ from errorfeedback.problems.proximal import ElasticNet as ElasticNet
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
-from errorfeedback.records.checkpoint import Checkpoint as Checkpoint
-from errorfeedback.records.network import Links as Links
-from errorfeedback.records.network import Network as Network
-from errorfeedback.records.packing import storable as storable
 from errorfeedback.registry import members
-from errorfeedback.runtime.certificate import verify as verify
-from errorfeedback.runtime.local import Engine as Engine
-from errorfeedback.runtime.local import Local as Local
-from errorfeedback.runtime.local import Session as Session
-from errorfeedback.runtime.local import Setup as Setup
-from errorfeedback.runtime.remote import RemoteSession as RemoteSession
-from errorfeedback.runtime.remote import Transport as Transport
 from errorfeedback.runtime.resuming import resume as resume
-from errorfeedback.runtime.serving import Host as Host
-from errorfeedback.runtime.serving import host as host
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
 from errorfeedback.runtime.stopping import Budget as Budget
@@ -77,6 +74,7 @@ from errorfeedback.runtime.stopping import GradientMapping as GradientMapping
 from errorfeedback.runtime.stopping import RelativeDecrease as RelativeDecrease
 from errorfeedback.runtime.stopping import Stop as Stop
 from errorfeedback.runtime.validation import Validation as Validation
+from errorfeedback.runtime.verifying import verify as verify
 from errorfeedback.sparsity.support import Support as Support
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
 from errorfeedback.stepsizes.automatic import Automatic as Automatic
@@ -91,10 +89,12 @@ from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
 from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
 from errorfeedback.stepsizes.spectral import Spectral as Spectral
-from errorfeedback.stepsizes.theory import Theory as Theory
-from errorfeedback.stepsizes.theory import analyse as analyse
-from errorfeedback.stepsizes.theory import xi as xi
 from errorfeedback.stepsizes.weighted import Weighted as Weighted
+from errorfeedback.storage.checkpoint import Checkpoint as Checkpoint
+from errorfeedback.storage.packing import storable as storable
+from errorfeedback.theory.analysis import Theory as Theory
+from errorfeedback.theory.analysis import analyse as analyse
+from errorfeedback.theory.analysis import xi as xi
 from errorfeedback.wire.message import Message as Message
 
 FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = (

@@ -20,10 +20,10 @@ from errorfeedback.cli.verbs._training import Training
 from errorfeedback.data.reading import Missing
 from errorfeedback.estimators.held_out import held_out
 from errorfeedback.estimators.model_file import load
-from errorfeedback.records.checkpoint import Folder
-from errorfeedback.records.files import FORMAT, HEAD, DamagedError
-from errorfeedback.records.packing import pack
 from errorfeedback.runtime.server import Server
+from errorfeedback.storage.checkpoint import Folder
+from errorfeedback.storage.files import FORMAT, HEAD, DamagedError
+from errorfeedback.storage.packing import pack
 
 
 def call(*words):

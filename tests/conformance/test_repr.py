@@ -9,7 +9,7 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.history import History
+from errorfeedback.storage.history import History
 
 
 def solved(**options):

@@ -13,8 +13,8 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.clients.order import Order
 from errorfeedback.methods.node import Node
-from errorfeedback.runtime.local import Order
 
 PROBLEMS = {
     "sparse logistic": lambda: pair("logistic", n=7, d=15, fill=0.2)[0],

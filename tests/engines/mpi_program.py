@@ -15,14 +15,14 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.clients.shard import Shard
+from errorfeedback.clients.shards import LocalSession
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.problems.spread import agreed
 from errorfeedback.runtime.joined_problem import joined_problem
 from errorfeedback.runtime.ledger import ownership_bits
-from errorfeedback.runtime.local import LocalSession
-from errorfeedback.runtime.shard import Shard
 from errorfeedback.runtime.validation import Validation
 from errorfeedback.wire.frames import LOSS_FRAME_BITS
 from errorfeedback.wire.requests import DONE

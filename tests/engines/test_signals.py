@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from errorfeedback.engines.base import Interrupted
 from errorfeedback.engines.signals import Signals, passed_on
-from errorfeedback.runtime.checkpointing import Interrupted
 
 SIGTERM = signal.SIGTERM
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.clients.shard import Shard
 from errorfeedback.core import Round
 from errorfeedback.downlinks.base import Broadcast, heard
 from errorfeedback.probes.base import widths_of
@@ -20,7 +21,6 @@ from errorfeedback.probes.errors import Errors
 from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.sketches import Sketches
 from errorfeedback.probes.slopes import Slopes
-from errorfeedback.runtime.shard import Shard
 from errorfeedback.sparsity.support import full_support
 from errorfeedback.wire.bits import HEAD, frame_check
 from errorfeedback.wire.codec import (

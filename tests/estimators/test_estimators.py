@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.regressor import EF21Regressor
-from errorfeedback.records.checkpoint import Checkpoint
+from errorfeedback.storage.checkpoint import Checkpoint
 
 WEIGHTS = (
     "a weight of 2 and a row twice have the same optimum, but rows are dealt to clients one by one, so that the runs differ "

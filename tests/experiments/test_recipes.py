@@ -12,7 +12,7 @@ import pytest
 from errorfeedback import api as ef
 from errorfeedback.experiments.figure_6 import PublishedNonconvex
 from errorfeedback.experiments.recipes import MNIST, Images, Libsvm, Nonconvex, Synthetic, ThreeClients, mnist_file, read_idx
-from errorfeedback.stepsizes.theory import xi
+from errorfeedback.theory.analysis import xi
 
 needs_data = pytest.mark.skipif("ERRORFEEDBACK_DATA" not in os.environ, reason="ERRORFEEDBACK_DATA names no data folder")
 

@@ -9,7 +9,7 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.planner.contest import Contest, Contestant, Entry, Limit, hold
-from errorfeedback.records.history import History
+from errorfeedback.storage.history import History
 
 
 def entry(label: str, losses: list[float], *, bits: int = 80, hears_loss: bool = False, pace: float | None = None) -> Entry:

@@ -10,10 +10,10 @@ from theory_problems import KINDS, random_problem
 
 import errorfeedback as ef
 from errorfeedback.planner.common import Search, best_common, powers_of_two
+from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import Option, origin, plan
 from errorfeedback.planner.plans import plans
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.network import Pace
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.stepsizes.best import rules
 

@@ -10,11 +10,11 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.records import checkpoint
-from errorfeedback.records.checkpoint import Folder
-from errorfeedback.records.packing import fingerprint, pack, unpack
-from errorfeedback.runtime import memory
-from errorfeedback.runtime.memory import cut_memory, joined_memory
+from errorfeedback.clients import memory
+from errorfeedback.clients.memory import cut_memory, joined_memory
+from errorfeedback.storage import checkpoint
+from errorfeedback.storage.checkpoint import Folder
+from errorfeedback.storage.packing import fingerprint, pack, unpack
 
 ROUNDS = 40
 ENGINES = [ef.Local(1), ef.Local(3), ef.Threads(2)]
@@ -249,7 +249,7 @@ def test_packing_keeps_every_bit_and_shares_what_is_shared():
 
 
 def test_only_this_packages_dataclasses_are_made():
-    for name in ("os:system", "errorfeedback.records.packing:import_module", "errorfeedback.keyed:mix"):
+    for name in ("os:system", "errorfeedback.storage.packing:import_module", "errorfeedback.keyed:mix"):
         with pytest.raises(ValueError, match="is not a class"):
             unpack({"make": [name, {}]}, [])
     with pytest.raises(TypeError, match="a checkpoint cannot hold"):

@@ -15,8 +15,8 @@ from problem_pairs import pair
 
 import errorfeedback as ef
 from errorfeedback.problems.scaling import scaled
-from errorfeedback.records.files import DIGEST, FORMAT, HEAD, DamagedError, archived, content, read, write
 from errorfeedback.runtime.checkpointing import identity
+from errorfeedback.storage.files import DIGEST, FORMAT, HEAD, DamagedError, archived, content, read, write
 
 COUNT = 300
 

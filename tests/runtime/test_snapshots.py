@@ -17,9 +17,9 @@ import errorfeedback as ef
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.slopes import Slopes
-from errorfeedback.records.checkpoint import Folder
 from errorfeedback.runtime.stopping import GradientMapping, RelativeDecrease
 from errorfeedback.stepsizes.base import StepSize, Verdict
+from errorfeedback.storage.checkpoint import Folder
 
 KEPT, STOPPED, BACK, ROUNDS = 6, 12, 17, 40
 WHEN = {KEPT: Verdict.KEEP, BACK: Verdict.RESTORE}

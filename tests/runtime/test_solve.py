@@ -10,8 +10,8 @@ import pytest
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.records.clock import Clock
-from errorfeedback.records.history import COLUMNS
+from errorfeedback.runtime.clock import Clock
+from errorfeedback.storage.history import COLUMNS
 
 
 @pytest.fixture(scope="module")

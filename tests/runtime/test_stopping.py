@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback.records.packing import pack, unpack
 from errorfeedback.runtime.stopping import Budget, GradientMapping, Progress, RelativeDecrease
 from errorfeedback.runtime.validation import Validation
+from errorfeedback.storage.packing import pack, unpack
 from errorfeedback.wire.truncated import truncated
 
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import errorfeedback as ef
+from errorfeedback.clients.order import Order
 from errorfeedback.core import Round
-from errorfeedback.runtime.local import Order
 
 THEORY = settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
 FEW = settings(parent=THEORY, max_examples=25)

@@ -26,9 +26,9 @@ from errorfeedback.core import Floats, PerClient, Round
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.constants import Bounds, Smoothness
 from errorfeedback.sparsity.support import Support
-from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.proved import Proved
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
+from errorfeedback.theory.proof import Proof
 
 ROUNDING = 1e-12
 """An eigenvalue, in units of Psi's own terms, that is rounding."""

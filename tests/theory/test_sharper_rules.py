@@ -15,7 +15,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.problems.base import Problem
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import LyapunovRule, Proved, largest_root
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 RULES = [type(rule) for rule in rules(ef.EF21(ef.TopK(1)))]
 LYAPUNOV = [rule for rule in RULES if issubclass(rule, LyapunovRule)]

@@ -15,11 +15,12 @@ from errorfeedback.cli.verbs._reading import ColumnOptions, FileOptions, IndexBa
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data
+from errorfeedback.engines.base import Engine
+from errorfeedback.engines.local import Local
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
 from errorfeedback.estimators.model_file import Saved, load
-from errorfeedback.records.network import quantity
-from errorfeedback.runtime.local import Engine, Local
+from errorfeedback.planner.network import quantity
 
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MODEL = "model.npz"

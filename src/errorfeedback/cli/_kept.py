@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from errorfeedback.cli.verbs._training import Training
-from errorfeedback.records.checkpoint import Folder, trusted
-from errorfeedback.records.files import write
+from errorfeedback.storage.checkpoint import Folder, trusted
+from errorfeedback.storage.files import write
 
 FILE = "training.ef"
 FREE = ("out", "network", "quiet", "engine", "timeout", "checkpoint")

@@ -16,8 +16,8 @@ from errorfeedback.cli._inputs import Estimator
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import save
+from errorfeedback.planner.network import Links, elapsed
 from errorfeedback.planner.units import human_bytes, human_seconds
-from errorfeedback.records.network import Links, elapsed
 from errorfeedback.report.page import Cell, Table
 from errorfeedback.report.training_page import TrainingCurves, TrainingReport, training_page
 

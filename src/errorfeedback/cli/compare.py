@@ -18,9 +18,9 @@ from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.contest import Contest, Entry, hold, summary
 from errorfeedback.planner.contestants import everybody
+from errorfeedback.planner.network import TIMES, Links, quantity
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.plots.draw import save
-from errorfeedback.records.network import TIMES, Links, quantity
 from errorfeedback.report.comparison_page import comparison_page, figure, results, targets
 from errorfeedback.report.page import Table as TableBlock
 

@@ -16,9 +16,9 @@ from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as look
+from errorfeedback.planner.network import Links
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection_figures import costs, rarity
-from errorfeedback.records.network import Links
 from errorfeedback.report.comparison_page import results
 from errorfeedback.report.inspection_page import inspection_page
 

@@ -13,9 +13,9 @@ from errorfeedback.cli._data import with_timeout
 from errorfeedback.cli._kept import FILE, kept
 from errorfeedback.cli.train import train
 from errorfeedback.cli.verbs._begin import begin
+from errorfeedback.engines.local import Local
 from errorfeedback.engines.mpi import MPI
 from errorfeedback.engines.threads import Threads
-from errorfeedback.runtime.local import Local
 from errorfeedback.runtime.resuming import resume as go_on
 from errorfeedback.runtime.solve import Result
 

@@ -22,14 +22,14 @@ from errorfeedback.cli.verbs._training import Training
 from errorfeedback.core import Floats
 from errorfeedback.data.read import read
 from errorfeedback.data.rows import Data, stacked
+from errorfeedback.engines.base import Engine
 from errorfeedback.estimators.base import TrainingWarning
 from errorfeedback.estimators.held_out import held_out
 from errorfeedback.estimators.scores import measured
+from errorfeedback.planner.network import Links
 from errorfeedback.problems.process_group import ProcessGroup
-from errorfeedback.records.checkpoint import Checkpoint
-from errorfeedback.records.network import Links
 from errorfeedback.runtime.agreement import agree
-from errorfeedback.runtime.local import Engine
+from errorfeedback.storage.checkpoint import Checkpoint
 
 SECONDS = 60.0
 """Between checkpoints."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.engines.channel import end_job
-from errorfeedback.records.checkpoint import LOG
+from errorfeedback.storage.checkpoint import LOG
 
 BEAT = 1.0
 """Seconds."""

@@ -1,7 +1,7 @@
 """Shards on the ranks of an MPI job: `mpiexec -n 4 python train.py`, where the program calls solve(..., engine=ef.MPI()).
 
 Rank 0 is the server and has clients too. A round is one request to each of the others and one answer from each
-(`runtime.remote`, `runtime.serving`); nothing is pickled. Every rank returns from solve() with the same result.
+(`engines.remote`, `clients.serving`); nothing is pickled. Every rank returns from solve() with the same result.
 `pip install errorfeedback[mpi]` brings an MPI of its own.
 """
 
@@ -16,18 +16,19 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
+from errorfeedback.clients.order import Setup
+from errorfeedback.clients.serving import Host, host
+from errorfeedback.engines.base import Engine, Session, Transport
 from errorfeedback.engines.channel import broadcast, end_job, receive
 from errorfeedback.engines.heartbeat import LEAST, heart
 from errorfeedback.engines.ranks import Ranks
+from errorfeedback.engines.remote import RemoteSession
 from errorfeedback.engines.signals import Signals, passed_on
 from errorfeedback.engines.watcher import Watcher
 from errorfeedback.engines.world import World
 from errorfeedback.extras import import_extra
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.spread import Spread
-from errorfeedback.runtime.local import Engine, Session, Setup
-from errorfeedback.runtime.remote import RemoteSession, Transport
-from errorfeedback.runtime.serving import Host, host
 
 T = TypeVar("T")
 

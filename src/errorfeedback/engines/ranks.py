@@ -11,7 +11,7 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.engines.channel import broadcast, end_job, receive
-from errorfeedback.records.files import content, value_of
+from errorfeedback.storage.files import content, value_of
 
 T = TypeVar("T")
 

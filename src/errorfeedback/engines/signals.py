@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from errorfeedback.engines.base import SIGNALS, Interrupted
 from errorfeedback.engines.heartbeat import Heart
-from errorfeedback.records.checkpoint import LOG
-from errorfeedback.runtime.checkpointing import SIGNALS, Interrupted
+from errorfeedback.storage.checkpoint import LOG
 
 Handler = Callable[[int, FrameType | None], Any]
 

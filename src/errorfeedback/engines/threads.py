@@ -18,11 +18,13 @@ import numba
 import numpy as np
 from numba import types
 
+from errorfeedback.clients.memory import cut_memory, joined_memory
+from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.shard import Observation, shards_of
+from errorfeedback.clients.shards import LocalSession, joined, shards_for
 from errorfeedback.core import Integers, Model, PerClient
+from errorfeedback.engines.base import Engine
 from errorfeedback.problems.base import Problem
-from errorfeedback.runtime.local import Engine, LocalSession, Order, Place, Setup, joined, shards_for
-from errorfeedback.runtime.memory import cut_memory, joined_memory
-from errorfeedback.runtime.shard import Observation, shards_of
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from errorfeedback.core import Floats, Model
+from errorfeedback.engines.base import Engine
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
@@ -24,10 +25,9 @@ from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rul
 from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
-from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.runtime.agreement import agree
-from errorfeedback.runtime.local import Engine
 from errorfeedback.runtime.stopping import Budget, RelativeDecrease, Stop
+from errorfeedback.storage.checkpoint import Checkpoint
 
 Watch = Callable[[dict[str, float]], None]
 Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]

@@ -24,7 +24,7 @@ from errorfeedback.data.encoding import Category, Columns, Encoding, Indices, Nu
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.regressor import EF21Regressor
-from errorfeedback.records.files import LONG, WRONG, archived
+from errorfeedback.storage.files import LONG, WRONG, archived
 
 FORMAT = "errorfeedback model 2"
 BEFORE = "errorfeedback model 1"

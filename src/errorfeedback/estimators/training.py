@@ -15,19 +15,20 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model, PerClient
+from errorfeedback.engines.base import Engine
+from errorfeedback.engines.local import Local
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.planner.network import traffic
 from errorfeedback.problems.base import setup_bits
-from errorfeedback.records.checkpoint import Checkpoint, Folder
-from errorfeedback.records.network import traffic
 from errorfeedback.runtime.ledger import ownership_bits
-from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.resuming import resume
 from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.runtime.stopping import Stop
 from errorfeedback.runtime.validation import Validation
 from errorfeedback.stepsizes.automatic import Automatic
+from errorfeedback.storage.checkpoint import Checkpoint, Folder
 
 INTERCEPTS = ("topk", "exact")
 DENSELY = 1000

@@ -21,7 +21,7 @@ from errorfeedback.problems.regularizers import NoPenalty
 from errorfeedback.report.page import Claim
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.ef21_standard import published_alpha
-from errorfeedback.stepsizes.theory import Theory, xi
+from errorfeedback.theory.analysis import Theory, xi
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient
 from errorfeedback.methods.base import full_upload
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Curvature, Problem, curvature_of
-from errorfeedback.records.network import Pace
 from errorfeedback.smoothness.clients import power_steps
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
-from errorfeedback.stepsizes.theory import Theory, analyse
+from errorfeedback.theory.analysis import Theory, analyse
 from errorfeedback.wire.frames import bits_per_index, frame_bits
 
 FINE = 12

@@ -20,15 +20,15 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.methods.base import Method
+from errorfeedback.planner.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.records.history import History
-from errorfeedback.records.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.runtime.solve import solve
 from errorfeedback.runtime.stopping import Progress, Stop
 from errorfeedback.stepsizes.base import StepSize
-from errorfeedback.stepsizes.theory import analyse
+from errorfeedback.storage.history import History
+from errorfeedback.theory.analysis import analyse
 
 GOAL = 0.01
 """The winner is the first that leaves no more than this share of the way from the start to the best loss."""

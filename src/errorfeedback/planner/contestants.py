@@ -23,7 +23,7 @@ from errorfeedback.stepsizes.base import Fixed, StepSize
 from errorfeedback.stepsizes.best import Best
 from errorfeedback.stepsizes.constant import Constant
 from errorfeedback.stepsizes.inverse_L import InverseL
-from errorfeedback.stepsizes.theory import analyse
+from errorfeedback.theory.analysis import analyse
 
 Compress = Callable[[int], Contractive]
 """K -> the compressor of EF21 and EF14."""

@@ -11,6 +11,7 @@ from errorfeedback.core import Floats
 from errorfeedback.planner.census import Census, census, pattern, rows_of
 from errorfeedback.planner.contest import summary
 from errorfeedback.planner.contestants import Compress, spaced
+from errorfeedback.planner.network import Links, Network, Pace
 from errorfeedback.planner.plan import Plan, origin
 from errorfeedback.planner.plans import plans
 from errorfeedback.planner.trial import ROUNDS, Trial, trial
@@ -18,10 +19,9 @@ from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.planner.verdict import PlanVerdict, verdict
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.records.network import Links, Network, Pace
 from errorfeedback.smoothness.constants import smoothness
 from errorfeedback.smoothness.spectral_constants import L_plus_spectral
-from errorfeedback.stepsizes.theory import analyse
+from errorfeedback.theory.analysis import analyse
 
 EPSILON = 1e-3
 """The default goal: ||grad f||^2 down to a thousandth of its start."""

@@ -17,12 +17,12 @@ import numpy as np
 
 from errorfeedback.core import Lifted, PerClient
 from errorfeedback.methods.base import Method, full_upload
+from errorfeedback.planner.network import Pace
 from errorfeedback.problems.base import Problem, setup_bits
-from errorfeedback.records.network import Pace
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.stepsizes.base import Fixed
-from errorfeedback.stepsizes.proof import Proof
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
+from errorfeedback.theory.proof import Proof
 
 
 @dataclass(frozen=True, eq=False)

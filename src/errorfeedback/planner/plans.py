@@ -15,14 +15,14 @@ from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
 from errorfeedback.planner.common import best_common, powers_of_two
+from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.network import Pace
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.inverse_L import InverseL
 from errorfeedback.stepsizes.marina_rules import MarinaAB, MarinaIndependent
-from errorfeedback.stepsizes.theory import analyse
+from errorfeedback.theory.analysis import analyse
 
 
 def plans(problem: Problem, start: Origin, pace: Pace | None = None, k: Sequence[int] | None = None) -> list[Plan]:

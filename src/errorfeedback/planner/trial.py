@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.planner.contest import GOAL, Contest, Entry, hold
 from errorfeedback.planner.contestants import Compress, in_practice, trainable
+from errorfeedback.planner.network import Network
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.records.network import Network
 
 ROUNDS, EVERY = 500, 2
 """Of every run, and how many of them are looked at."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.plots.figure import Axis, Curve, Figure, Lines
-from errorfeedback.records.history import History
 from errorfeedback.report.page import Badge, Cell, Code, Drawing, Page, Section, Table, Text, number
+from errorfeedback.storage.history import History
 
 UNITS = {"hours": 3600.0, "minutes": 60.0}
 TRAINING = (

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import errorfeedback
+from errorfeedback.engines.base import Engine
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.process_group import ProcessGroup
-from errorfeedback.records.packing import fingerprint
-from errorfeedback.runtime.local import Engine
+from errorfeedback.storage.packing import fingerprint
 
 LONG = 100
 """Letters of a value that are shown; of longer ones it is the hash, unless they are text."""

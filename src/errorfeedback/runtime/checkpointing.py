@@ -13,18 +13,13 @@ from types import FrameType
 from typing import Any
 
 import errorfeedback
+from errorfeedback.engines.base import SIGNALS, Engine, Interrupted
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.checkpoint import LOG, Checkpoint, Folder
-from errorfeedback.records.files import FORMAT
-from errorfeedback.records.packing import fingerprint
-from errorfeedback.runtime.local import Engine
+from errorfeedback.storage.checkpoint import LOG, Checkpoint, Folder
+from errorfeedback.storage.files import FORMAT
+from errorfeedback.storage.packing import fingerprint
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LONG = 200
-
-
-class Interrupted(SystemExit):
-    """SIGINT or SIGTERM: the checkpoint is written; the exit code is 130 or 143."""
 
 
 @dataclass(eq=False)

@@ -9,11 +9,9 @@ import numpy as np
 from errorfeedback.core import VALUE_BITS
 from errorfeedback.downlinks.base import Broadcast
 from errorfeedback.sparsity.support import Support
+from errorfeedback.stepsizes.base import COMMAND_BITS
 from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames, bits_per_index, frame_bits
 from errorfeedback.wire.message import Message
-
-COMMAND_BITS = 2
-"""One of the three things that a `Verdict` can say."""
 
 
 def ownership_bits(support: Support, width: int) -> int:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from errorfeedback.clients.shard import Observation
 from errorfeedback.core import Model, PerClient
+from errorfeedback.engines.base import Session
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.runtime.local import Session
-from errorfeedback.runtime.shard import Observation
 from errorfeedback.sparsity.support import Support
-from errorfeedback.stepsizes.proof import Proof
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
+from errorfeedback.theory.proof import Proof
 
 
 @dataclass(frozen=True, eq=False)

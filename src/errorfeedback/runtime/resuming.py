@@ -9,14 +9,15 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
+from errorfeedback.engines.base import Engine
+from errorfeedback.engines.local import Local
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.checkpoint import Folder, refuse_others, trusted
-from errorfeedback.records.files import LONG, DamagedError
 from errorfeedback.runtime.agreement import agree, of_run
 from errorfeedback.runtime.checkpointing import CheckpointWriter, checkpointing, identity
-from errorfeedback.runtime.local import Engine, Local
 from errorfeedback.runtime.solve import Result, carry_out
 from errorfeedback.runtime.soundness import check_problem, check_run, check_snapshot
+from errorfeedback.storage.checkpoint import Folder, refuse_others, trusted
+from errorfeedback.storage.files import LONG, DamagedError
 
 OWN = {"errorfeedback", "numpy", "numba", "scipy", "contextlib"}
 """Who does the work of a run."""

@@ -15,20 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.clients.order import Order
 from errorfeedback.core import Model, Round
 from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Broadcast, Downlink, Step
+from errorfeedback.engines.base import Session
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, widths_of
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.records.clock import Clock
 from errorfeedback.runtime.checkpointing import CheckpointWriter
+from errorfeedback.runtime.clock import Clock
 from errorfeedback.runtime.ledger import Ledger
-from errorfeedback.runtime.local import Order, Session
 from errorfeedback.runtime.observer import Observer, norm2
 from errorfeedback.runtime.stopping import Progress, Stops
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 from errorfeedback.wire.message import Message
 
 LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"

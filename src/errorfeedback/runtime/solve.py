@@ -10,27 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.clients.order import Setup
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.steepest import Steepest
 from errorfeedback.downlinks.base import Downlink
 from errorfeedback.downlinks.whole import Whole
+from errorfeedback.engines.base import Engine
+from errorfeedback.engines.local import Local
 from errorfeedback.methods.base import Method
 from errorfeedback.notebook import shown, table
 from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.records.checkpoint import Checkpoint, Folder
-from errorfeedback.records.history import History
 from errorfeedback.runtime.agreement import agree, of_run
-from errorfeedback.runtime.certificate import Certificate, certify
 from errorfeedback.runtime.checkpointing import CheckpointWriter, checkpointing, identity
 from errorfeedback.runtime.ledger import Ledger, ownership_bits
-from errorfeedback.runtime.local import Engine, Local, Setup
 from errorfeedback.runtime.observer import Observer
 from errorfeedback.runtime.server import Server
 from errorfeedback.runtime.stopping import Stop, Stops
 from errorfeedback.stepsizes.base import StepSize
-from errorfeedback.stepsizes.theory import Theory, analyse
+from errorfeedback.storage.checkpoint import Checkpoint, Folder
+from errorfeedback.storage.history import History
+from errorfeedback.theory.analysis import Theory, analyse
+from errorfeedback.theory.certificate import Certificate, certify
 
 
 @dataclass(frozen=True, eq=False, repr=False)

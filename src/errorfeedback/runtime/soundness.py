@@ -20,10 +20,10 @@ from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.problems.spread import Spread
-from errorfeedback.records.checkpoint import Checkpoint
 from errorfeedback.runtime.stopping import Stop
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import StepSize
+from errorfeedback.storage.checkpoint import Checkpoint
 
 KINDS: dict[str, Any] = {
     "method": Method,

@@ -27,7 +27,7 @@ from errorfeedback.probes.full_gradient import FullGradient
 from errorfeedback.probes.sketches import Sketches
 from errorfeedback.stepsizes.base import StepSize, Telemetry
 from errorfeedback.stepsizes.ef21_standard import ALPHAS
-from errorfeedback.stepsizes.theory import Theory, xi
+from errorfeedback.theory.analysis import Theory, xi
 
 
 @dataclass(frozen=True)

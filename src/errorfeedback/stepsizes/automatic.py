@@ -37,7 +37,7 @@ from errorfeedback.probes.base import Probes
 from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.slopes import Slopes
 from errorfeedback.stepsizes.base import StepSize, Telemetry, Verdict
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 EARLY, SPARSE = 6, 10
 """Losses are told until the first move that held, in the first EARLY rounds and in every SPARSE-th."""

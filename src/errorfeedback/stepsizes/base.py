@@ -12,8 +12,8 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
 from errorfeedback.probes.losses import Losses
-from errorfeedback.stepsizes.proof import Proof
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
+from errorfeedback.theory.proof import Proof
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,10 @@ class Verdict(Enum):
     GO = "step from here"
     KEEP = "remember this point and the clients' memory, then step from here"
     RESTORE = "go back to what was kept"
+
+
+COMMAND_BITS = 2
+"""One of the three things that a `Verdict` can say."""
 
 
 @dataclass(frozen=True)

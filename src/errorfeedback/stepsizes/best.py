@@ -11,9 +11,9 @@ from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.registry import members
 from errorfeedback.stepsizes.base import Fixed
-from errorfeedback.stepsizes.proof import Proof
 from errorfeedback.stepsizes.proved import Proved
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
+from errorfeedback.theory.proof import Proof
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.base import Fixed
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.stepsizes.proved import Proved
-from errorfeedback.stepsizes.theory import Theory, xi
+from errorfeedback.theory.analysis import Theory, xi
 
 
 def published_alpha(theory: Theory) -> float:

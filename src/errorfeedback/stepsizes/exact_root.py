@@ -18,7 +18,7 @@ from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.stepsizes.proved import LyapunovRule
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.stepsizes.proved import Proved
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 
 @dataclass(frozen=True)

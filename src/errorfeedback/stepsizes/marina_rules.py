@@ -17,7 +17,7 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.marina import MARINA
 from errorfeedback.stepsizes.base import Fixed
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 
 def _odds(theory: Theory, method: Method | None) -> float:

@@ -26,8 +26,8 @@ import numpy as np
 from errorfeedback.core import PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.stepsizes.base import Fixed
-from errorfeedback.stepsizes.proof import Proof
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
+from errorfeedback.theory.proof import Proof
 
 LEAST = 1e-12
 """The least s_i, relative to the largest."""

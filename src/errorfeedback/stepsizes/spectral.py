@@ -20,7 +20,7 @@ from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.smoothness.spectral_constants import weighted_gradient_change
 from errorfeedback.stepsizes.proved import LyapunovRule, positive
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 
 @dataclass(frozen=True)

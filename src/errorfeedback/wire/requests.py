@@ -1,7 +1,7 @@
 """What an engine carries to a shard and back, as bytes.
 
 A request is its verb, a newline, a sequence number, and what the verb needs; an answer is `DONE` or `FAILED`, and what was
-asked for or why there is none. `runtime.serving` answers them, `runtime.remote` asks.
+asked for or why there is none. `clients.serving` answers them, `engines.remote` asks.
 
     round    round and seed (i64 each), flags (u8), length of the probes (u32), probes (packed), frames down -> frames up
     values   kept (u8) -> one framed loss per client

@@ -14,7 +14,7 @@ from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import Proved
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.theory.analysis import Theory
 
 METHOD = ef.EF21(ef.TopK(1))
 RULES = rules(METHOD)

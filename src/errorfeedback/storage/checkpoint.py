@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.records.files import TEMPORARY, WRONG, DamagedError, read, write
-from errorfeedback.records.lock import locked
-from errorfeedback.records.packing import is_storable
+from errorfeedback.storage.files import TEMPORARY, WRONG, DamagedError, read, write
+from errorfeedback.storage.lock import locked
+from errorfeedback.storage.packing import is_storable
 
 LOG = logging.getLogger("errorfeedback")
 ROUNDS = "round-"

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import errorfeedback as ef
 from errorfeedback.cli.app import app
-from errorfeedback.records import lock
-from errorfeedback.records.checkpoint import Folder
+from errorfeedback.storage import lock
+from errorfeedback.storage.checkpoint import Folder
 
 HOLD = """
 import sys
 from pathlib import Path
-from errorfeedback.records.checkpoint import Folder
+from errorfeedback.storage.checkpoint import Folder
 
 with Folder(Path(sys.argv[1])).held():
     print("held", flush=True)

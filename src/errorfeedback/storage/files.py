@@ -16,7 +16,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
-from errorfeedback.records.packing import pack, unpack
+from errorfeedback.storage.packing import pack, unpack
 
 FORMAT = 1
 HEAD = b"errorfeedback file %d\n"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback.records.history import History
-from errorfeedback.records.network import elapsed
+from errorfeedback.planner.network import elapsed
+from errorfeedback.storage.history import History
 
 
 @pytest.mark.parametrize(

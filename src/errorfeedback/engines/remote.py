@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from errorfeedback.clients.memory import cut_memory, joined_memory
+from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
+from errorfeedback.clients.shard import Observation
+from errorfeedback.clients.shards import LocalSession, joined
 from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.engines.base import Interrupted, Transport
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.files import content, value_of
-from errorfeedback.runtime.checkpointing import Interrupted
-from errorfeedback.runtime.local import LocalSession, Order, Place, Setup, joined
-from errorfeedback.runtime.memory import cut_memory, joined_memory
-from errorfeedback.runtime.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
-from errorfeedback.runtime.shard import Observation
+from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.codec import Patterns, decode, decode_losses, encode
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, Message
@@ -27,39 +26,6 @@ from errorfeedback.wire.requests import DONE, FLAG, MOVED, PLACED, ROUND, Reques
 from errorfeedback.wire.truncated import numbers, patterns
 
 T = TypeVar("T")
-
-
-class Transport(ABC):
-    """An engine carries bytes and knows nothing of optimisation."""
-
-    @abstractmethod
-    def send(self, requests: list[bytes]) -> None:
-        """One request to every host, in client order."""
-
-    @abstractmethod
-    def receive(self) -> list[bytes]:
-        """Their answers."""
-
-    def name(self, host: int) -> str:
-        """What people call a host."""
-        return f"host {host}"
-
-    def fail(self, host: int, reason: str) -> NoReturn:
-        """A host cannot go on: end the others, and say so."""
-        raise RuntimeError(f"{self.name(host)} failed: {reason}")
-
-    def running(self) -> AbstractContextManager[None]:
-        """While the server works."""
-        return nullcontext()
-
-    def before_round(self) -> None:  # noqa: B027  (most have nothing to look after)
-        """Between two rounds: may raise to end the run."""
-
-    def failing(self) -> None:  # noqa: B027  (most have nothing to prepare)
-        """The run ends without a result; the hosts are about to be told why."""
-
-    def close(self) -> None:  # noqa: B027
-        """The run is over."""
 
 
 class RemoteSession:

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from errorfeedback.core import VALUE_BITS, Floats, PerClient
-from errorfeedback.records.history import History
-from errorfeedback.stepsizes.theory import Theory
+from errorfeedback.storage.history import History
+from errorfeedback.theory.analysis import Theory
 
 RATES = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}

@@ -14,19 +14,15 @@ expectation only (random compressors) cannot be checked on one run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats
 from errorfeedback.methods.base import Method
-from errorfeedback.methods.ef21 import EF21
-from errorfeedback.records.history import History
-from errorfeedback.stepsizes.proof import Proof
-
-if TYPE_CHECKING:
-    from errorfeedback.runtime.solve import Result
+from errorfeedback.storage.history import History
+from errorfeedback.theory.proof import Proof
 
 SLACK = 1e-9
 """Rounding in Psi, relative to the first Psi; at least UNITS units in the last place of the data's precision."""
@@ -91,7 +87,7 @@ def certify(history: History, method: Method, rule: str, proof: Proof | None, dt
     psi, grad2, rounds = (history[name][start:] for name in ("lyapunov", "grad_norm2", "round"))
     if len(rounds) < 2:
         return Certificate(rule, f"fewer than two rounds were recorded from round {proof.first} on")
-    return _checked(proof.rule, proof.gamma, psi, grad2, rounds, dtype)
+    return checked(proof.rule, proof.gamma, psi, grad2, rounds, dtype)
 
 
 def _silent(history: History, method: Method, rule: str, proof: Proof | None) -> str:
@@ -107,7 +103,8 @@ def _silent(history: History, method: Method, rule: str, proof: Proof | None) ->
     return ""
 
 
-def _checked(rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats, dtype: np.dtype[Any]) -> Certificate:
+def checked(rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats, dtype: np.dtype[Any]) -> Certificate:
+    """Check the descent of Psi and the bound on recorded rounds."""
     slack = max(SLACK, UNITS * float(np.finfo(dtype).eps))
     rises = np.flatnonzero(~(psi[1:] <= psi[:-1] - gamma / 2 * grad2[:-1] + slack * abs(psi[0])))
     recorded, length = len(rounds) - 1, int(rounds[-1] - rounds[0])
@@ -118,19 +115,3 @@ def _checked(rule: str, gamma: float, psi: Floats, grad2: Floats, rounds: Floats
     elif not grad2[:-1].sum() / length <= bound * (1 + slack):  # some of the terms, where not every round was recorded
         violated = int(rounds[-1])
     return Certificate(rule, "", recorded == length, bound, float(grad2[:-1].mean()), recorded, length, violated)
-
-
-def verify(result: Result) -> Certificate:
-    """Check Theorem 1, as published, on the history of an EF21 run with a constant step size, whatever rule gave it."""
-    h = result.history
-    if not isinstance(result.method, EF21) or result.method.unproved:
-        raise ValueError(f"Theorem 1 is about EF21 from g_i^0 in R^d_i, not about {result.method}")
-    if result.rounds < 1 or np.isnan(h["lyapunov"]).all():
-        raise ValueError("the run recorded no Lyapunov function; run at least one round with metrics=True")
-    if np.ptp(h["gamma"]) > 0:
-        raise ValueError(
-            f"Theorem 1 is about a constant step size, and gamma went from {h['gamma'].min()} to {h['gamma'].max()}"
-        )
-    gamma = float(h["gamma"][0])
-    psi = np.array([result.theory.lyapunov(f, G, gamma, result.f_star) for f, G in zip(h["f"], h["G"], strict=True)])
-    return _checked("Theorem 1", gamma, psi, h["grad_norm2"], h["round"], result.theory.problem.dtype)

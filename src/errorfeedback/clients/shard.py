@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.clients.memory import Lengths
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Point, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.node import Node
 from errorfeedback.probes.base import Probe, Probes, cut
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.spread import Spread
-from errorfeedback.runtime.memory import Lengths
 from errorfeedback.stepsizes.base import Verdict
 from errorfeedback.wire.message import Message
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.clients.order import Order, Setup
+from errorfeedback.clients.shard import shards_of
+from errorfeedback.clients.shards import LocalSession, shards_for
 from errorfeedback.core import VALUE_BITS, Integers, Round
 from errorfeedback.downlinks.base import Answers, Broadcast, heard
 from errorfeedback.probes.base import Probes, widths_of
 from errorfeedback.problems.base import Problem
-from errorfeedback.records.files import content, value_of
-from errorfeedback.runtime.ledger import COMMAND_BITS
-from errorfeedback.runtime.local import LocalSession, Order, Setup, shards_for
-from errorfeedback.runtime.shard import shards_of
 from errorfeedback.sparsity.support import Support
-from errorfeedback.stepsizes.base import Verdict
+from errorfeedback.stepsizes.base import COMMAND_BITS, Verdict
+from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.bits import Bytes
 from errorfeedback.wire.codec import NOTHING_TOLD, WireError, decode, encode, encode_losses
 from errorfeedback.wire.frames import Frames

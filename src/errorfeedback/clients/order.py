@@ -1,0 +1,41 @@
+"""What the server says to the clients: before round 0, and in every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from errorfeedback.core import Model, Round
+from errorfeedback.downlinks.base import Broadcast, Downlink
+from errorfeedback.methods.base import Method
+from errorfeedback.probes.base import Probes
+from errorfeedback.stepsizes.base import Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What clients and server know of a run before round 0."""
+
+    method: Method
+    downlink: Downlink
+    x: Model
+    """(d,): the first x."""
+    commands: bool
+    """Clients are told in every round what to do with their memory."""
+
+
+Place: TypeAlias = tuple[Model, Any]
+"""A point, and the memory of the downlink there."""
+
+
+@dataclass(slots=True, eq=False)
+class Order:
+    """What the server says in a round. Engines within one process hand out `x`, the others send `told`: it leads there."""
+
+    ctx: Round
+    x: Model
+    told: Broadcast | None
+    """None: nobody has moved, or everybody goes back to the point that was kept."""
+    probes: Probes = ()
+    verdict: Verdict = Verdict.GO
+    """What is to be done first with the memory that the last round left."""

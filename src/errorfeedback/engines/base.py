@@ -1,0 +1,98 @@
+"""Engines: where the shards live. One that is not within this process carries bytes (`Transport`)."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.shard import Observation
+from errorfeedback.core import Model, PerClient
+from errorfeedback.problems.base import Problem
+from errorfeedback.problems.process_group import SINGLE, ProcessGroup
+from errorfeedback.wire.message import Message
+
+T = TypeVar("T")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""What ends a run after the round it is in."""
+
+
+class Interrupted(SystemExit):
+    """SIGINT or SIGTERM: the checkpoint is written; the exit code is 130 or 143."""
+
+
+class Engine(ABC):
+    """Where the shards live. Everything comes back in client order."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the server."""
+        return True
+
+    @property
+    def processes(self) -> ProcessGroup:
+        """The processes of the engine, where each makes its own part of a problem."""
+        return SINGLE
+
+    @abstractmethod
+    def open(self, problem: Problem, setup: Setup) -> Session:
+        """Place the shards."""
+
+
+class Session(Protocol):
+    """Open shards of one run."""
+
+    def carry(self, job: Callable[[], T]) -> T:
+        """Do the server's job where the server is; its result is returned everywhere."""
+
+    def round(self, order: Order) -> list[Message]: ...
+
+    def observe(self, x: Model, losses: bool = True) -> Observation:
+        """What a simulation may look at, at the x of this round."""
+
+    def values(self, x: Model, kept: bool = False) -> PerClient:
+        """f_i at x, which is where the clients are, or the point that they kept."""
+
+    def memory(self) -> Any:
+        """All clients' memory (`clients.memory`)."""
+
+    def recall(self, memory: Any, here: Place, kept: Place | None) -> None:
+        """Give the clients the memory that a session of any engine had, and bring them where the server is."""
+
+    def close(self) -> None: ...
+
+
+class Transport(ABC):
+    """An engine carries bytes and knows nothing of optimisation."""
+
+    @abstractmethod
+    def send(self, requests: list[bytes]) -> None:
+        """One request to every host, in client order."""
+
+    @abstractmethod
+    def receive(self) -> list[bytes]:
+        """Their answers."""
+
+    def name(self, host: int) -> str:
+        """What people call a host."""
+        return f"host {host}"
+
+    def fail(self, host: int, reason: str) -> NoReturn:
+        """A host cannot go on: end the others, and say so."""
+        raise RuntimeError(f"{self.name(host)} failed: {reason}")
+
+    def running(self) -> AbstractContextManager[None]:
+        """While the server works."""
+        return nullcontext()
+
+    def before_round(self) -> None:  # noqa: B027  (most have nothing to look after)
+        """Between two rounds: may raise to end the run."""
+
+    def failing(self) -> None:  # noqa: B027  (most have nothing to prepare)
+        """The run ends without a result; the hosts are about to be told why."""
+
+    def close(self) -> None:  # noqa: B027
+        """The run is over."""
