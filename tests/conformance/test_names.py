@@ -1,4 +1,6 @@
-"""One name, one meaning: no two classes of the package and no two of its files are called the same."""
+"""One name, one meaning: no two classes of the package and no two of its files are called the same, and words that could
+mean anything name nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,9 @@ FAMILIES = {"__init__.py", "base.py"}
 """Every folder is a package, and every family has what its members have in common in a file of this name."""
 VERBS = ("cli", "verbs")
 """A command is one name: cli/verbs/train.py is how it is written, cli/train.py is what it does."""
+
+VAGUE = {"told", "look", "looked", "post", "posted", "together", "short", "agreed", "follow", "torn", "deaf"}
+"""Each of them has had several meanings here."""
 
 
 def twice(names):
@@ -31,6 +36,17 @@ def _written(path, paths):
     return path.parent.parts == VERBS and Path("cli", path.name) in paths
 
 
+def vague(text):
+    """Names of variables, attributes, arguments and functions that are one of these words."""
+    fields = {ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.FunctionDef: "name", ast.ClassDef: "name"}
+    names = [getattr(node, fields[type(node)]) for node in ast.walk(ast.parse(text)) if type(node) in fields]
+    return [name for name in names if name.strip("_").lower() in VAGUE]
+
+
+def test_no_name_is_a_word_with_several_meanings():
+    assert {path.name: found for path in ROOT.rglob("*.py") if (found := vague(path.read_text(encoding="utf-8")))} == {}
+
+
 def test_no_two_classes_share_a_name():
     assert twice(classes(path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py"))) == []
 
@@ -45,3 +61,4 @@ def test_the_checks_notice_what_is_called_the_same():
     verb = {Path("cli/train.py"), Path("cli/verbs/train.py"), Path("data/base.py"), Path("methods/base.py")}
     assert twice(files(verb)) == []
     assert twice(files(verb | {Path("estimators/train.py")})) == ["train.py"]
+    assert vague("def _told(look): return look.agreed") == ["_told", "look", "agreed", "look"]

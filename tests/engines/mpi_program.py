@@ -20,7 +20,7 @@ from errorfeedback.clients.shards import LocalSession
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.scaling import scaled
-from errorfeedback.problems.spread import agreed
+from errorfeedback.problems.spread import shard_of_all
 from errorfeedback.runtime.joined_problem import joined_problem
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.validation import Validation
@@ -203,7 +203,7 @@ def disagree():
             model.fit(np.eye(6), np.arange(6) % 2, groups=np.arange(6), engine=ef.MPI())
     make = (ef.logistic, ef.least_squares)[rank % 2]
     with pytest.raises(ValueError, match=r"rows are for Logistic.* and for Squared"):
-        agreed(make(np.eye(6), np.tile([-1, 1], 3), clients=3), ef.MPI().processes)
+        shard_of_all(make(np.eye(6), np.tile([-1, 1], 3), clients=3), ef.MPI().processes)
     ef.solve(**given, stop=[Validation(lambda x: 1.0, every=2, flat=None)], engine=ef.MPI())
     say(f"refused {len(cases)}")
 
@@ -246,7 +246,7 @@ def spread():
     assert_same_model(fitted(engine), fitted(ef.Local()))
     X, y, clients = table()
     mine = clients % engine.world.size == engine.world.rank
-    part = agreed(ef.least_squares(X[mine], y[mine], clients[mine]), engine.processes)
+    part = shard_of_all(ef.least_squares(X[mine], y[mine], clients[mine]), engine.processes)
     problem = joined_problem(part, engine.processes)
     top1 = ef.EF21(ef.TopK(1))
     for method, rule in (

@@ -26,7 +26,7 @@ from errorfeedback.wire.bits import HEAD, frame_check
 from errorfeedback.wire.codec import (
     CHECK_WRONG,
     INDEX_WRONG,
-    NOTHING_TOLD,
+    NOTHING_BESIDE,
     PADDING_WRONG,
     TROUBLES,
     VERSION,
@@ -69,13 +69,13 @@ def test_what_is_encoded_is_decoded_and_costs_what_the_message_says(method, dtyp
         for t in range(6):
             x, ctx = np.random.default_rng(t).standard_normal(problem.d).astype(dtype), Round(t, 3)
             message = shard.round(x, ctx, probes)
-            told = patterns(message.told, widths) if probes else NOTHING_TOLD
+            told = patterns(message.telemetry, widths) if probes else NOTHING_BESIDE
             frames = encode(message, method.known(shard.node.compress, ctx), ctx, told, widths)
             assert 8 * len(frames) == message.frames.cost(int(widths.sum()), 8 * problem.dtype.itemsize).bits
             found, bits = decode(frames, method.known(other, ctx), problem.support, ctx, problem.dtype, widths)
             assert_equal(message, found)
             if probes:
-                assert numbers(bits, widths).tobytes() == message.told.tobytes()
+                assert numbers(bits, widths).tobytes() == message.telemetry.tobytes()
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
@@ -108,7 +108,7 @@ def test_many_values_have_a_longer_count():
     support = full_support(1, 20_000)
     operator, ctx = ef.TopK(16_384).on(support), Round(0, 0)
     message = operator(np.random.default_rng(0).standard_normal(20_000), ctx)
-    frames = encode(message, operator.known(ctx), ctx, NOTHING_TOLD, NOWHERE)
+    frames = encode(message, operator.known(ctx), ctx, NOTHING_BESIDE, NOWHERE)
     assert len(frames) == 3 + 3 + 16_384 * 15 // 8 + 16_384 * 8
     assert_equal(message, decode(frames, operator.known(ctx), support, ctx, DOUBLE)[0])
     for length in (1, 4, 5, 6, 100):
@@ -212,7 +212,7 @@ def signed(bits):
     support = full_support(1, 5)
     operator = ef.TopK(2).on(support)
     message = operator(np.array([0, 3.0, 0, 2.0, 0]), INDICES)
-    frame = encode(message, operator.known(INDICES), INDICES, NOTHING_TOLD, NOWHERE)
+    frame = encode(message, operator.known(INDICES), INDICES, NOTHING_BESIDE, NOWHERE)
     frame[HEAD + 1] = bits
     check = frame_check(INDICES.seed, INDICES.t, 0, frame, 0, len(frame))
     frame[1], frame[2] = check & 255, check >> 8
@@ -308,7 +308,7 @@ def test_two_clients_cannot_change_places():
     """Both have the same features and the same message: only the key of the check tells them apart."""
     support = full_support(2, 5)
     operator, ctx = ef.TopK(1).on(support), Round(7, 1)
-    frames = encode(operator(np.tile([0.0, 3.0, 0, 0, 0], 2), ctx), operator.known(ctx), ctx, NOTHING_TOLD, NOWHERE)
+    frames = encode(operator(np.tile([0.0, 3.0, 0, 0, 0], 2), ctx), operator.known(ctx), ctx, NOTHING_BESIDE, NOWHERE)
     swapped = np.concatenate([frames[13:], frames[:13]])
     assert np.array_equal(frames[3:13], swapped[3:13])
     with pytest.raises(WireError, match="client 0 was refused: its checksum"):

@@ -112,7 +112,7 @@ def test_jobs_run_in_processes_once_and_failures_do_not_stop_the_rest(tmp_path):
     store, news = Store(tmp_path), []
     runs = [replace(RUN, seed=seed) for seed in range(3)]
     jobs = [*runs, runs[0], Pattern(Broken())]
-    failed = run_jobs(jobs, store, workers=2, told=lambda job, rounds, finished: news.append((job, finished)))
+    failed = run_jobs(jobs, store, workers=2, display=lambda job, rounds, finished: news.append((job, finished)))
     assert list(failed.values()) == ["ValueError: no such problem"]
     assert all(store.has(run) for run in runs)
     assert len([job for job, finished in news if finished]) == 4
@@ -129,7 +129,7 @@ class Deadly(Broken):
 
 def test_a_process_that_dies_costs_its_job_only(tmp_path):
     store = Store(tmp_path)
-    failed = run_jobs([RUN, Pattern(Deadly())], store, workers=1, told=told)
+    failed = run_jobs([RUN, Pattern(Deadly())], store, workers=1, display=told)
     assert failed == {Pattern(Deadly()): "its process ended with exit code 7"}
     assert store.has(RUN)
 
@@ -138,7 +138,7 @@ def test_stored_jobs_are_not_run_again(tmp_path, monkeypatch):
     store = Store(tmp_path)
     store.save(RUN, RUN.execute(silent), 0.0)
     monkeypatch.setattr("errorfeedback.experiments.runner._work", None)
-    assert run_jobs([RUN], store, workers=2, told=told) == {}
+    assert run_jobs([RUN], store, workers=2, display=told) == {}
 
 
 def test_an_interrupt_keeps_what_is_finished_and_the_next_call_continues(tmp_path):
@@ -150,10 +150,10 @@ def test_an_interrupt_keeps_what_is_finished_and_the_next_call_continues(tmp_pat
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_jobs(runs, store, workers=1, told=interrupt)
+        run_jobs(runs, store, workers=1, display=interrupt)
     done = [run for run in runs if store.has(run)]
     assert done
-    assert run_jobs(runs, store, workers=1, told=told) == {}
+    assert run_jobs(runs, store, workers=1, display=told) == {}
     assert all(store.has(run) for run in runs)
 
 

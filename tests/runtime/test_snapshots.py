@@ -114,7 +114,7 @@ BLANKS = {
     "the last move": server("move", lambda move: None),
     "the server's kept point": server("kept", lambda kept: (np.zeros_like(kept[0]), *kept[1:])),
     "the server's kept estimate": server("kept", lambda kept: (kept[0], np.zeros_like(kept[1]), *kept[2:])),
-    "what the clients are about to hear": server("told", lambda told: None),
+    "what the clients are about to hear": server("broadcast", lambda broadcast: None),
     "the stopping rules' memory": lambda found: {**found, "stop": [LOSS.start(), MAPPING.start()]},
     "the clients' estimates": clients(0),
     "the clients' kept estimates": clients(1),

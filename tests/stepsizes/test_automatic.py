@@ -124,7 +124,7 @@ def test_the_first_guess_needs_one_number_per_client(problem):
     """L <= max_j (1/n) sum_{i in I_j} L_i, and 14 bits of every L_i lose at most 2^-2 of it."""
     theory = ef.analyse(problem)
     exact = theory.support.max_over_features(theory.L_i) / problem.n
-    assert theory.L <= exact <= automatic.told_bound(theory) <= (1 + 2.0**-2) * exact
+    assert theory.L <= exact <= automatic.bound_of_clients(theory) <= (1 + 2.0**-2) * exact
     assert exact < theory.L_i.mean()  # rare features: sharper than the mean of the L_i
 
 

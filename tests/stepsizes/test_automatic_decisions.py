@@ -13,7 +13,7 @@ from errorfeedback.probes.errors import Errors
 from errorfeedback.probes.full_gradient import FullGradient
 from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.slopes import Slopes
-from errorfeedback.stepsizes.automatic import Guarded, told_bound
+from errorfeedback.stepsizes.automatic import Guarded, bound_of_clients
 from errorfeedback.stepsizes.base import Move, Telemetry, Verdict
 
 METHOD = ef.EF21(ef.TopK(1))
@@ -98,7 +98,7 @@ def test_no_step_changes_gamma_by_more_than_its_limits() -> None:
 
 def test_the_first_step_is_a_quarter_of_polyaks_and_at_most_64_over_the_bound_on_L() -> None:
     start = ef.Automatic().start(THEORY, METHOD)
-    assert start.gamma == 64 / told_bound(THEORY)
+    assert start.gamma == 64 / bound_of_clients(THEORY)
     assert start.floor == 0.0
     for g2 in (0.0, 1e-9, 1e3):
         gamma, _ = ef.Automatic().next(start, THEORY, METHOD, Telemetry({Losses: 3.0}, direction2=g2))

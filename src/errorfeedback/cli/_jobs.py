@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from errorfeedback.cli._progress import ProgressBars
 from errorfeedback.experiments.jobs import Job
-from errorfeedback.experiments.runner import Told, distinct
+from errorfeedback.experiments.runner import Display, distinct
 
 
 @contextmanager
-def display(jobs: Sequence[Job], shown: bool) -> Iterator[Told]:
+def display(jobs: Sequence[Job], shown: bool) -> Iterator[Display]:
     """What to call with news of the jobs."""
     with ProgressBars(shown) as bars:
-        yield _Jobs(bars, distinct(jobs)).told
+        yield _Jobs(bars, distinct(jobs)).show
 
 
 class _Jobs:
@@ -25,7 +25,7 @@ class _Jobs:
         self.lines: dict[Job, int] = {}
         self.done = 0
 
-    def told(self, job: Job, rounds: int, finished: bool) -> None:
+    def show(self, job: Job, rounds: int, finished: bool) -> None:
         self.rounds[job] = max(rounds, self.rounds.get(job, 0))
         if finished:
             self.done += 1

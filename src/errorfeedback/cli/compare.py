@@ -56,7 +56,7 @@ def compare(
         max_bytes=max_bytes,
         max_seconds=max_seconds,
     )
-    contest = Contest.ranked(_told(entries, console), str(links or ""))
+    contest = Contest.ranked(_printed(entries, console), str(links or ""))
     written = _write(out, contest, found.name, _limits(max_bytes, max_seconds, rounds))
     for table in (results(contest), targets(contest)):
         _show(table, console)
@@ -74,7 +74,7 @@ def time_of(text: str) -> float:
     return seconds
 
 
-def _told(entries: Iterator[Entry], console: Console) -> Iterator[Entry]:
+def _printed(entries: Iterator[Entry], console: Console) -> Iterator[Entry]:
     """A line for every run when it is done."""
     for entry in entries:
         losses = f"loss {entry.final:.6g} at the end, {entry.lowest:.6g} at the lowest"

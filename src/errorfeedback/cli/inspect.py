@@ -15,7 +15,7 @@ from rich.table import Table
 from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.inspection import Inspection
-from errorfeedback.planner.inspection import inspect as look
+from errorfeedback.planner.inspection import inspect as inspect_problem
 from errorfeedback.planner.network import Links
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection_figures import costs, rarity
@@ -42,7 +42,7 @@ def inspect(
     links = Links.parse(network) if network else None
     found = rows_of(inputs)
     objective, names = objective_of(inputs, found)
-    seen = look(
+    seen = inspect_problem(
         objective.problem,
         epsilon=epsilon,
         k=k or None,

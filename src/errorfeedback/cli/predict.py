@@ -23,8 +23,8 @@ def predict(options: FileOptions, run: Path, data: str, *, out: Path | None) -> 
         head += [f"p({name})" for name in model.classes_.tolist()]
         rows = [row + p for row, p in zip(rows, model.predict_proba(found.A).tolist(), strict=True)]
     if found.kept is not None:  # a row that was left out keeps its line
-        told = iter(rows)
-        rows = [next(told) if kept else [""] * len(head) for kept in found.kept]
+        lines = iter(rows)
+        rows = [next(lines) if kept else [""] * len(head) for kept in found.kept]
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
         return

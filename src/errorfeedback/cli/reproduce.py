@@ -54,8 +54,8 @@ def reproduce(
     runnable = [job for job in wanted if job not in reasons]
     command = shlex.join(["errorfeedback", *sys.argv[1:]])
     try:
-        with display([job for job in runnable if not store.has(job)], progress and console.is_terminal) as told:
-            reasons |= run_jobs(runnable, store, workers=jobs or cores(), told=told)
+        with display([job for job in runnable if not store.has(job)], progress and console.is_terminal) as display_news:
+            reasons |= run_jobs(runnable, store, workers=jobs or cores(), display=display_news)
     except KeyboardInterrupt:
         done = sum(map(store.has, wanted))
         stored = f"{done} of {len(wanted)} parts are stored in {out}"

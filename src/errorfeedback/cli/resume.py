@@ -43,5 +43,5 @@ def _write(folder: Path, result: Result) -> None:
     table = "\n".join([",".join(columns), *(",".join(map(repr, line)) for line in lines)])
     (folder / "history.csv").write_text(table + "\n")
     last = {name: result.history[name][-1] for name in ("f", "grad_norm2", "uplink_bits")}
-    told = ", ".join(f"{name} = {value:.6g}" for name, value in last.items())
-    Console().print(f"{result.stopped}: {told}. Written: {folder / 'x.npy'}, {folder / 'history.csv'}", soft_wrap=True)
+    values = ", ".join(f"{name} = {value:.6g}" for name, value in last.items())
+    Console().print(f"{result.stopped}: {values}. Written: {folder / 'x.npy'}, {folder / 'history.csv'}", soft_wrap=True)

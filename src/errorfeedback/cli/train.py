@@ -114,11 +114,11 @@ def _drawn(options: Training) -> str:
 
 def _divided(data: Data, share: float, options: Training, processes: ProcessGroup) -> tuple[Data, Data]:
     """Without and with the held-out rows. Every process draws among the rows of all, so that their number does not count."""
-    told = processes.all((np.asarray(data.y), np.asarray(data.clients)))
-    target, clients = (np.concatenate(each) for each in zip(*told, strict=True))
+    everyone = processes.all((np.asarray(data.y), np.asarray(data.clients)))
+    target, clients = (np.concatenate(each) for each in zip(*everyone, strict=True))
     code = np.zeros(len(target), dtype=np.int64) if options.regression else np.unique(target, return_inverse=True)[1]
     mask = held_out(code, clients, share, options.seed)
-    before = sum([len(y) for y, _ in told[: processes.rank]])
+    before = sum([len(y) for y, _ in everyone[: processes.rank]])
     mine = mask[before : before + data.A.shape[0]]
     return data.take(~mine), stacked(processes.all(data.take(mine)))
 
@@ -127,10 +127,10 @@ def _said(model: Estimator, data: Data) -> tuple[Floats, Any, Floats | None]:
     return model.decision(data.A), data.y, data.weights
 
 
-def _judged(model: Estimator, told: list[tuple[Floats, Any, Floats | None]]) -> Judged:
+def _judged(model: Estimator, everyone: list[tuple[Floats, Any, Floats | None]]) -> Judged:
     """The measures over the rows of all processes."""
-    scores, y = (np.concatenate([each[k] for each in told]) for k in (0, 1))
-    weights = None if told[0][2] is None else np.concatenate([each[2] for each in told if each[2] is not None])
+    scores, y = (np.concatenate([each[k] for each in everyone]) for k in (0, 1))
+    weights = None if everyone[0][2] is None else np.concatenate([each[2] for each in everyone if each[2] is not None])
     return Judged(len(y), measured(model, scores, y, weights))
 
 

@@ -30,11 +30,11 @@ Place: TypeAlias = tuple[Model, Any]
 
 @dataclass(slots=True, eq=False)
 class Order:
-    """What the server says in a round. Engines within one process hand out `x`, the others send `told`: it leads there."""
+    """What the server says in a round. Engines within one process hand out `x`, others send `broadcast`: it leads there."""
 
     ctx: Round
     x: Model
-    told: Broadcast | None
+    broadcast: Broadcast | None
     """None: nobody has moved, or everybody goes back to the point that was kept."""
     probes: Probes = ()
     verdict: Verdict = Verdict.GO

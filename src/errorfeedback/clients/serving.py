@@ -25,7 +25,7 @@ from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import COMMAND_BITS, Verdict
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.bits import Bytes
-from errorfeedback.wire.codec import NOTHING_TOLD, WireError, decode, encode, encode_losses
+from errorfeedback.wire.codec import NOTHING_BESIDE, WireError, decode, encode, encode_losses
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
 from errorfeedback.wire.requests import DONE, FAILED, MOVED, PLACED, ROUND, Request
@@ -86,26 +86,26 @@ class Host:
         answers = self._answers() if setup.method.rests and ctx.t and not listening else None
         known = down_known(setup, self.support, ctx.t, moved, answers)
         widths, bits = down_widths(setup, moved and ctx.t > 0), setup.downlink.value_bits if ctx.t else None
-        message, told = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, bits)
-        if len(told) and (told != told[0]).any():
+        message, beside = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, bits)
+        if len(beside) and (beside != beside[0]).any():
             raise WireError("the clients of one host were told different things")
-        verdict = VERDICTS[int(told[0, 0])] if setup.commands else Verdict.GO
+        verdict = VERDICTS[int(beside[0, 0])] if setup.commands else Verdict.GO
         if not flags & PLACED:
-            shared = numbers(told[:1], widths)[0][int(setup.commands) :] if len(widths) else ()
+            shared = numbers(beside[:1], widths)[0][int(setup.commands) :] if len(widths) else ()
             self._move(verdict, heard(message, tuple(map(float, shared)), bits) if moved else None)
         return verdict
 
-    def _move(self, verdict: Verdict, told: Broadcast | None) -> None:
+    def _move(self, verdict: Verdict, broadcast: Broadcast | None) -> None:
         if verdict is Verdict.KEEP:
             self.kept = deepcopy((self.x, self.downlink))
         elif verdict is Verdict.RESTORE:
             self.x, self.downlink = deepcopy(self.kept)
-        if told is None:
+        if broadcast is None:
             return
         if self.ctx.t:
-            self.downlink = self.setup.downlink.receive(self.downlink, self.x, told)
+            self.downlink = self.setup.downlink.receive(self.downlink, self.x, broadcast)
         else:
-            self.x[told.features] = told.values[told.features]
+            self.x[broadcast.features] = broadcast.values[broadcast.features]
             self.downlink = self.setup.downlink.start(self.x)
 
     def _answers(self) -> Answers:
@@ -115,8 +115,8 @@ class Host:
 
     def _framed(self, message: Message, k: int, widths: Integers) -> bytes:
         known = self.setup.method.known(self.part.shards[k].node.compress, self.ctx)
-        told = NOTHING_TOLD if message.told is None else patterns(message.told, widths)
-        return encode(message, known, self.ctx, told, widths).tobytes()
+        telemetry = NOTHING_BESIDE if message.telemetry is None else patterns(message.telemetry, widths)
+        return encode(message, known, self.ctx, telemetry, widths).tobytes()
 
     def _values(self, body: bytes) -> bytes:
         x = self.kept[0] if body[0] else self.x

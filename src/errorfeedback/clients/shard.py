@@ -59,12 +59,12 @@ class Shard:
             node.stand(x)
             return self._message(ctx)
         node.stand(x, any(probe.wants_values for probe in probes))
-        told = {probe: self._told(probe, ctx) for probe in probes if not probe.of_new_memory}
-        if len(told) < len(probes):
+        numbers = {probe: self._answer(probe, ctx) for probe in probes if not probe.of_new_memory}
+        if len(numbers) < len(probes):
             node.keep_gradients()
         message = self._message(ctx)
-        told |= {probe: self._told(probe, ctx) for probe in probes if probe.of_new_memory}
-        message.told = np.hstack([told[probe] for probe in probes])
+        numbers |= {probe: self._answer(probe, ctx) for probe in probes if probe.of_new_memory}
+        message.telemetry = np.hstack([numbers[probe] for probe in probes])
         return message
 
     def _message(self, ctx: Round) -> Message:
@@ -74,7 +74,7 @@ class Shard:
             message, self.state = self.method.client(self.state, self.node, ctx)
         return message
 
-    def _told(self, probe: Probe, ctx: Round) -> Floats:
+    def _answer(self, probe: Probe, ctx: Round) -> Floats:
         name = type(probe).__name__
         numbers, self.notes[name] = probe.tell(self.notes.get(name), self.node, ctx)
         widths = probe.widths(self.value_bits)

@@ -79,8 +79,8 @@ def parquet(path: Path, reading: Reading) -> tuple[dict[str, Column], set[str]]:
 def _index(table: Any) -> set[str]:
     """Columns that pandas wrote for its index."""
     try:
-        told = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
-        named = {name for name in told if isinstance(name, str)}
+        indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        named = {name for name in indices if isinstance(name, str)}
     except (ValueError, KeyError, TypeError):
         named = set()
     return named | {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)}

@@ -31,7 +31,7 @@ def read_folder(folder: str, processes: ProcessGroup, reading: Reading) -> Data:
     lo, hi = share([path.stat().st_size for path in files], processes)
     raws = [open_raw(str(path), reading) for path in files[lo:hi]]
     with about(folder):
-        encoding, notes = _agreed(raws, processes, reading)
+        encoding, notes = _columns_of_all(raws, processes, reading)
     found = [raw.encoded(encoding, reading) for raw in raws]
     for data in found:
         if data.y is None:
@@ -52,13 +52,13 @@ def read_folder(folder: str, processes: ProcessGroup, reading: Reading) -> Data:
     )
 
 
-def _agreed(raws: Sequence[Raw], processes: ProcessGroup, reading: Reading) -> tuple[Encoding, list[str]]:
+def _columns_of_all(raws: Sequence[Raw], processes: ProcessGroup, reading: Reading) -> tuple[Encoding, list[str]]:
     """One encoding for all parts, from what every process has seen of its own."""
-    told = processes.all([(type(raw).__name__, raw.name, raw.summary()) for raw in raws])
-    kinds = {kind: name for part in told for kind, name, _ in part}
+    everyone = processes.all([(type(raw).__name__, raw.name, raw.summary()) for raw in raws])
+    kinds = {kind: name for part in everyone for kind, name, _ in part}
     if len(kinds) > 1:
         raise ValueError(f"the part files are of different kinds: {' and '.join(kinds.values())}; they must be of one")
-    return raws[0].learn([summary for part in told for _, _, summary in part], reading)
+    return raws[0].learn([summary for part in everyone for _, _, summary in part], reading)
 
 
 def hand_out(make: Callable[[], Data], processes: ProcessGroup) -> Data:

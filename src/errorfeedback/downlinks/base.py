@@ -73,8 +73,8 @@ class Broadcast:
         """What each client of a shard gets: the told features that it owns, or all of its own where that is shorter."""
         if self.features is None and answers is None:
             return Message(support, None, self.values[support.indices], whole(support, self.value_bits))
-        counts, told = self._counts(support, answers)
-        chosen = told | np.repeat(counts == support.sizes, support.sizes)
+        counts, included = self._counts(support, answers)
+        chosen = included | np.repeat(counts == support.sizes, support.sizes)
         if answers is not None:
             chosen &= np.repeat(answers, support.sizes)
         positions = np.flatnonzero(chosen)
@@ -91,17 +91,17 @@ class Broadcast:
     def _counts(self, support: Support, answers: Answers) -> tuple[Integers, NDArray[np.bool_]]:
         """How many values every client gets, and the positions that are told."""
         if self.features is None:
-            told = np.ones(support.size, dtype=bool)
+            included = np.ones(support.size, dtype=bool)
             counts = support.sizes
         else:
             mask = np.zeros(support.d, dtype=bool)
             mask[self.features] = True
-            told = mask[support.indices]
-            counts = np.add.reduceat(told, support.indptr[:-1], dtype=np.int64)
+            included = mask[support.indices]
+            counts = np.add.reduceat(included, support.indptr[:-1], dtype=np.int64)
             value = VALUE_BITS if self.value_bits is None else self.value_bits
             shorter = counts * (value + bits_per_index(support.sizes)) < support.sizes * value
             counts = np.where(shorter, counts, support.sizes)
-        return (counts if answers is None else counts * answers), told
+        return (counts if answers is None else counts * answers), included
 
 
 def whole(support: Support, value_bits: int | None = None) -> Frames:
@@ -157,8 +157,8 @@ class Downlink(ABC):
         """Move x, in place, to where everybody will go, and say what is told for that; `step.taken` is how it moved."""
 
     @abstractmethod
-    def receive(self, state: Any, x: Model, told: Broadcast) -> Any:
-        """Move the clients' x, in place, to where the server's is; `told` and x are right on the clients' features."""
+    def receive(self, state: Any, x: Model, broadcast: Broadcast) -> Any:
+        """Move the clients' x, in place, to where the server's is; `broadcast` and x are right on the clients' features."""
 
     def known(self, support: Support, answers: Answers) -> KnownLayout | None:
         """What the clients know of a message before it comes; None: nothing."""

@@ -26,8 +26,8 @@ class Changed(Downlink):
         step.take(x)
         return Broadcast(x, np.flatnonzero(x != before)), None
 
-    def receive(self, state: None, x: Model, told: Broadcast) -> None:
-        x[told.features] = told.values[told.features]
+    def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
+        x[broadcast.features] = broadcast.values[broadcast.features]
 
     @classmethod
     def examples(cls) -> Sequence[Changed]:

@@ -49,15 +49,15 @@ class Compressed(Downlink):
         return np.zeros_like(x)
 
     def send(self, w: Model, x: Model, step: Step) -> tuple[Broadcast, Model]:
-        sent = self.compressor.on(_together(len(x)))(step.direction - w, Round(0, 0))
-        told = Broadcast(sent.lifted(), sent.positions, (step.gamma,))
-        w = self.receive(w, x, told)
+        sent = self.compressor.on(_all_features(len(x)))(step.direction - w, Round(0, 0))
+        broadcast = Broadcast(sent.lifted(), sent.positions, (step.gamma,))
+        w = self.receive(w, x, broadcast)
         step.direction, step.taken = w, -step.gamma * w
-        return told, w
+        return broadcast, w
 
-    def receive(self, w: Model, x: Model, told: Broadcast) -> Model:
-        w[told.features] += told.values[told.features]
-        (gamma,) = told.numbers
+    def receive(self, w: Model, x: Model, broadcast: Broadcast) -> Model:
+        w[broadcast.features] += broadcast.values[broadcast.features]
+        (gamma,) = broadcast.numbers
         x -= gamma * w
         return w
 
@@ -67,6 +67,6 @@ class Compressed(Downlink):
 
 
 @lru_cache(maxsize=4)
-def _together(d: int) -> Support:
+def _all_features(d: int) -> Support:
     """The server as one client that owns all features."""
     return full_support(1, d)

@@ -25,8 +25,8 @@ class Whole(Downlink):
         step.take(x)
         return Broadcast(x), None
 
-    def receive(self, state: None, x: Model, told: Broadcast) -> None:
-        x[told.features] = told.values[told.features]
+    def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
+        x[broadcast.features] = broadcast.values[broadcast.features]
 
     def known(self, support: Support, answers: Answers) -> KnownLayout:
         positions = None if answers is None else np.flatnonzero(np.repeat(answers, support.sizes))

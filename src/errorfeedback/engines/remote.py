@@ -64,29 +64,29 @@ class RemoteSession:
         for answer, operator in zip(self._answers(), self.operators, strict=True):
             known = self.setup.method.known(operator, order.ctx)
             frames = np.frombuffer(answer, dtype=np.uint8)
-            message, told = decode(frames, known, operator.support, order.ctx, self.dtype, widths)
-            message.told = numbers(told, widths) if order.probes else None
+            message, beside = decode(frames, known, operator.support, order.ctx, self.dtype, widths)
+            message.telemetry = numbers(beside, widths) if order.probes else None
             messages.append(message)
         return messages
 
     def _request(self, order: Order, k: int) -> bytes:
         """What a host hears in a round."""
-        support, setup, told, t = self.supports[k], self.setup, order.told, order.ctx.t
+        support, setup, broadcast, t = self.supports[k], self.setup, order.broadcast, order.ctx.t
         resting = setup.method.rests and t and not order.probes
         answers = setup.method.known(self.operators[k], order.ctx).frames.answers if resting else None
-        known = down_known(setup, support, t, told is not None, answers)
+        known = down_known(setup, support, t, broadcast is not None, answers)
         silent = Message(support, NOWHERE, order.x[:0], Frames(*np.zeros((2, support.n), dtype=np.int64)))
-        message = silent if told is None else told.on(support, answers)
-        widths = down_widths(setup, told is not None and t > 0)
-        frames = encode(message, known, down_key(order.ctx), self._told(order, support.n), widths)
+        message = silent if broadcast is None else broadcast.on(support, answers)
+        widths = down_widths(setup, broadcast is not None and t > 0)
+        frames = encode(message, known, down_key(order.ctx), self._beside(order, support.n), widths)
         probes = packed_probes(order.probes)
-        head = ROUND.pack(t, order.ctx.seed, MOVED * (told is not None) | PLACED * self.placed, len(probes))
+        head = ROUND.pack(t, order.ctx.seed, MOVED * (broadcast is not None) | PLACED * self.placed, len(probes))
         return b"".join((head, probes, frames.tobytes()))
 
-    def _told(self, order: Order, n: int) -> Patterns:
+    def _beside(self, order: Order, n: int) -> Patterns:
         """(n, numbers): the command, and the downlink's numbers."""
         command = np.array([VERDICTS.index(order.verdict)] if self.setup.commands else [], dtype=np.uint64)
-        shared = np.array([] if order.told is None else order.told.numbers)
+        shared = np.array([] if order.broadcast is None else order.broadcast.numbers)
         bits = np.full(len(shared), 64)
         return np.tile(np.concatenate([command, patterns(shared[None, :], bits)[0]]), (n, 1))
 

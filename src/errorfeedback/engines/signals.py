@@ -55,7 +55,7 @@ class Signals:
         self.before: dict[int, Any] = {}
         self.ends = 0
         """The signal that ends the run."""
-        self.heeded = self.told = False
+        self.heeded = self.relayed = False
         """Whether one was heeded, and whether that was one to another rank."""
 
     @contextmanager
@@ -69,7 +69,7 @@ class Signals:
         if not self.heeded and self.heart is not None and (signalled := self.heart.signalled) is not None:
             who, number = signalled
             LOG.warning("%s was told to stop by %s", who, signal.Signals(number).name)
-            self.heeded = self.told = True
+            self.heeded = self.relayed = True
             self._heed(number, None)
             for each in self.before:
                 signal.signal(each, self._direct)
@@ -79,8 +79,8 @@ class Signals:
 
     def _direct(self, number: int, frame: FrameType | None) -> None:
         _at_once()
-        if self.told:  # the same signal, which came to all ranks
-            self.told = False
+        if self.relayed:  # the same signal, which came to all ranks
+            self.relayed = False
             return
         self.heeded = True
         self._heed(number, frame)

@@ -28,7 +28,7 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
-LOOKS = 2000
+SPINS_BEFORE_SLEEP = 2000
 """Looks at the other thread before a waiting one goes to sleep: waking it up takes longer than a short round."""
 LEAD = 12
 """Looks away before a job is taken: by then the thread that gave it is in its own first kernel and has let the interpreter's
@@ -116,8 +116,8 @@ class _Helper:
         self._jobs: SimpleQueue[Callable[[LocalSession], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         # answers and jobs so far, each in a cache line of its own: what the other side looks at
-        self._posted, self._asked = np.zeros((2, 8), dtype=np.int64)
-        _look(self._posted, 0, self._posted, 0, 0)  # compiled before the clock runs
+        self._answered, self._asked = np.zeros((2, 8), dtype=np.int64)
+        _wait_for(self._answered, 0, self._answered, 0, 0)  # compiled before the clock runs
         self._thread = Thread(target=self._loop, name="errorfeedback", daemon=True)
         self._thread.start()
 
@@ -127,7 +127,7 @@ class _Helper:
 
     def answer(self) -> Any:
         asked = self._asked[0]
-        _look(self._asked, asked, self._posted, asked, 0)
+        _wait_for(self._asked, asked, self._answered, asked, 0)
         while (found := self._answers.get())[0] < asked:  # left over, where waiting for it was interrupted
             pass
         return found[1]
@@ -149,7 +149,7 @@ class _Helper:
                 self._answers.put((done, answer))
 
     def _job(self, done: int) -> Callable[[LocalSession], Any] | None:
-        _look(self._posted, done, self._asked, done + 1, LEAD)
+        _wait_for(self._answered, done, self._asked, done + 1, LEAD)
         return self._jobs.get()
 
 
@@ -167,11 +167,11 @@ def _strictly_between(ends: list[int], n: int) -> list[int]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _look(mine: Integers, number: int, others: Integers, expected: int, lead: int) -> None:
+def _wait_for(mine: Integers, number: int, others: Integers, expected: int, lead: int) -> None:
     """Show the own number (here, without the interpreter's lock: the other thread need not wait for it), and look at the
-    other's until it is as expected, or LOOKS times; others may have the core in between."""
+    other's until it is as expected, or SPINS_BEFORE_SLEEP times; others may have the core in between."""
     mine[0] = number
-    for _ in range(LOOKS):
+    for _ in range(SPINS_BEFORE_SLEEP):
         if others[0] >= expected:
             break
         _let_others()

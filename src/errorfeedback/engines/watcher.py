@@ -14,19 +14,19 @@ from pathlib import Path
 DONE, QUIET = b"d", b"q"
 WATCH = """
 import os, sys, time
-said, told = sys.argv[1], sys.argv[2]
+words, once = sys.argv[1], sys.argv[2]
 word = os.read(0, 1)
 if word != b"d":
     try:
-        os.close(os.open(told, os.O_CREAT | os.O_EXCL))
+        os.close(os.open(once, os.O_CREAT | os.O_EXCL))
     except OSError:
         sys.exit()
     if not word:
-        os.write(2, said.encode())
+        os.write(2, words.encode())
     for number in (0, 1, 2):
         os.close(number)
     time.sleep(5)
-    os.unlink(told)
+    os.unlink(once)
     os._exit(0)
 """
 
@@ -35,8 +35,8 @@ class Watcher:
     """Watches this process until it says that all is well."""
 
     def __init__(self, message: str, job: str) -> None:
-        told = Path(tempfile.gettempdir()) / f"errorfeedback-{job}"
-        command = [sys.executable, "-I", "-S", "-c", WATCH, f"errorfeedback: {message}\n", str(told)]
+        once = Path(tempfile.gettempdir()) / f"errorfeedback-{job}"
+        command = [sys.executable, "-I", "-S", "-c", WATCH, f"errorfeedback: {message}\n", str(once)]
         self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
             command, stdin=subprocess.PIPE, start_new_session=True
         )

@@ -22,7 +22,7 @@ from errorfeedback.problems.inputs import Matrix
 from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
-from errorfeedback.problems.spread import agreed
+from errorfeedback.problems.spread import shard_of_all
 from errorfeedback.runtime.joined_problem import joined_problem
 
 
@@ -124,7 +124,7 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
 
 def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, processes: ProcessGroup) -> GLM:
     """The mean squared error over all rows."""
-    return agreed(least_squares(A, y, clients, sample_weight=weights), processes)
+    return shard_of_all(least_squares(A, y, clients, sample_weight=weights), processes)
 
 
 def one_against_rest(
@@ -143,7 +143,7 @@ def one_against_rest(
         stacked = sparse.csr_array(sparse.kron(sparse.eye_array(models), A, format="csr"))
         signs = np.where(code[None, :] == np.arange(models)[:, None], 1, -1).ravel()
         problem = logistic(stacked, signs, np.tile(clients, models), sample_weight=np.tile(weights, models), classes=(-1, 1))
-    return agreed(problem, processes)
+    return shard_of_all(problem, processes)
 
 
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:

@@ -23,7 +23,7 @@ from errorfeedback.experiments.store import Store
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
-Told = Callable[[Job, int, bool], None]
+Display = Callable[[Job, int, bool], None]
 """(job, rounds done, finished): what a progress display is told."""
 
 
@@ -48,11 +48,11 @@ def without_data(jobs: Sequence[Job]) -> dict[Job, str]:
     return {job: problems[job.problem] for job in jobs if job.problem in problems}
 
 
-def run_jobs(jobs: Sequence[Job], store: Store, *, workers: int, told: Told) -> dict[Job, str]:
+def run_jobs(jobs: Sequence[Job], store: Store, *, workers: int, display: Display) -> dict[Job, str]:
     """Run the jobs that are not stored yet; returns those that failed, with the reason."""
     crew = _Crew(store.folder, [job for job in distinct(jobs) if not store.has(job)])
     try:
-        return crew.run(workers, told)
+        return crew.run(workers, display)
     except KeyboardInterrupt:
         crew.stop.set()
         raise
@@ -97,7 +97,7 @@ class _Crew:
         self.stop = self.context.Event()
         self.busy: dict[Connection, _Worker] = {}
 
-    def run(self, workers: int, told: Told) -> dict[Job, str]:
+    def run(self, workers: int, display: Display) -> dict[Job, str]:
         """Until every job is finished or failed."""
         failed: dict[Job, str] = {}
         while self.waiting or self.busy:
@@ -110,7 +110,7 @@ class _Crew:
                     failed[job] = news.failure
                 if news.finished:
                     self._next(worker)
-                told(job, news.rounds, news.finished)
+                display(job, news.rounds, news.finished)
         return failed
 
     def _start(self) -> None:

@@ -65,8 +65,8 @@ class Store:
 
 
 def _digest(facts: dict[str, Any], curve: str) -> str:
-    told = json.dumps(json.loads(json.dumps(facts)), sort_keys=True)  # as it comes back from a file
-    return sha256(f"{told}\n{curve}".encode()).hexdigest()
+    text = json.dumps(json.loads(json.dumps(facts)), sort_keys=True)  # as it comes back from a file
+    return sha256(f"{text}\n{curve}".encode()).hexdigest()
 
 
 def _replace(path: Path, text: str) -> None:

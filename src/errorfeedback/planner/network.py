@@ -168,8 +168,8 @@ class Pace:
 
     @classmethod
     def of(cls, networks: Sequence[Network]) -> Self:
-        told = [(2 * float(each.latency), each.rate("up"), each.rate("down")) for each in networks]
-        return cls(*np.array(told).T)
+        paces = [(2 * float(each.latency), each.rate("up"), each.rate("down")) for each in networks]
+        return cls(*np.array(paces).T)
 
     def slowest(self, up: PerClient, down: PerClient, rounds: float = 1.0) -> float:
         """Seconds of the slowest client for that many rounds, in which the clients send and receive so many bits in all."""

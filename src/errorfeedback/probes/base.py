@@ -48,7 +48,7 @@ class Probe(ABC):
         """(n, numbers) on the clients, and their memory for the next time."""
 
     @abstractmethod
-    def hear(self, told: Floats, hearing: Hearing) -> Any:
+    def hear(self, numbers: Floats, hearing: Hearing) -> Any:
         """What the numbers of all clients mean."""
 
 
@@ -61,13 +61,13 @@ def widths_of(probes: Probes, value_bits: int) -> Integers:
     return np.array([width for probe in probes for width in probe.widths(value_bits)], dtype=np.int64)
 
 
-def answers_of(probes: Probes, told: Floats | None, value_bits: int, hearing: Hearing) -> dict[type[Probe], Any]:
+def answers_of(probes: Probes, telemetry: Floats | None, value_bits: int, hearing: Hearing) -> dict[type[Probe], Any]:
     """What the probes heard."""
     found: dict[type[Probe], Any] = {}
     at = 0
     for probe in probes:
         length = len(probe.widths(value_bits))
-        numbers = np.empty((0, 0)) if told is None else told[:, at : at + length]
+        numbers = np.empty((0, 0)) if telemetry is None else telemetry[:, at : at + length]
         found[type(probe)] = probe.hear(numbers, hearing)
         at += length
     return found

@@ -22,8 +22,8 @@ class Errors(Probe):
     def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
         return node.support.norms2(error_of(node))[:, None], None
 
-    def hear(self, told: Floats, hearing: Hearing) -> PerClient:
-        return told[:, 0]
+    def hear(self, numbers: Floats, hearing: Hearing) -> PerClient:
+        return numbers[:, 0]
 
 
 def error_of(node: Node) -> Lifted:

@@ -24,5 +24,5 @@ class FullGradient(Probe):
     def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
         return np.empty((node.support.n, 0)), None
 
-    def hear(self, told: Floats, hearing: Hearing) -> float:
+    def hear(self, numbers: Floats, hearing: Hearing) -> float:
         return hearing.true_error2()

@@ -25,5 +25,5 @@ class Losses(Probe):
     def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
         return node.values()[:, None], None
 
-    def hear(self, told: Floats, hearing: Hearing) -> float:
-        return float(np.mean(told[:, 0])) + hearing.penalty()
+    def hear(self, numbers: Floats, hearing: Hearing) -> float:
+        return float(np.mean(numbers[:, 0])) + hearing.penalty()

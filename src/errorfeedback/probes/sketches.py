@@ -37,8 +37,8 @@ class Sketches(Probe):
     def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
         return sketches(error_of(node), node.support, self.size, ctx), None
 
-    def hear(self, told: Floats, hearing: Hearing) -> float:
-        return estimate(told.sum(axis=0), hearing.n)
+    def hear(self, numbers: Floats, hearing: Hearing) -> float:
+        return estimate(numbers.sum(axis=0), hearing.n)
 
 
 def sketches(error: Lifted, support: Support, size: int, ctx: Round) -> Floats:

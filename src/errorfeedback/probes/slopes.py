@@ -31,5 +31,5 @@ class Slopes(Probe):
         unknown = node.peek() if error is None else -error
         return node.support.sums(unknown * (here - last))[:, None], here
 
-    def hear(self, told: Floats, hearing: Hearing) -> float:
-        return float(np.mean(told[:, 0])) + hearing.known_slope
+    def hear(self, numbers: Floats, hearing: Hearing) -> float:
+        return float(np.mean(numbers[:, 0])) + hearing.known_slope

@@ -82,10 +82,10 @@ class Spread(Problem, Bounded, Normed, Prepared):
         """All gradients, lifted; all processes must ask at the same time."""
         mine, losses = np.empty(self.part.support.size, dtype=self.dtype), np.empty(self.part.n)
         self.part.gradients(at, mine, rows=rows, values=losses)
-        grads, told = (np.concatenate(each) for each in zip(*self._processes.all((mine, losses)), strict=True))
+        grads, losses_of_all = (np.concatenate(each) for each in zip(*self._processes.all((mine, losses)), strict=True))
         out[:] = grads
         if values is not None:
-            values[:] = told
+            values[:] = losses_of_all
 
     def shard(self, lo: int, hi: int) -> Problem:
         first = self.part.support.first
@@ -107,33 +107,33 @@ class Spread(Problem, Bounded, Normed, Prepared):
         return f"n = {self.n} clients on {len(self.cuts) - 1} ranks, d = {self.d} features, c = {s.c}, r = {s.r}"
 
 
-def agreed(part: GLM, processes: ProcessGroup) -> GLM:
+def shard_of_all(part: GLM, processes: ProcessGroup) -> GLM:
     """A process's clients as a shard of the problem of all: features, layout and weights are those of all processes."""
-    told = processes.all((part.width, part.columns, part.fill, part.weight_sums))
+    everyone = processes.all((part.width, part.columns, part.fill, part.weight_sums))
     kinds = sorted(set(processes.all(f"{part.loss} with {part.regularizer} in {part.dtype}")))
     if len(kinds) > 1:
         raise ValueError(f"the ranks' rows are for {kinds[0]} and for {kinds[-1]}; they must be for the same")
-    widths = sorted({width for width, *_ in told})
+    widths = sorted({width for width, *_ in everyone})
     if len(widths) > 1:
         raise ValueError(f"the ranks' rows have {widths[0]} and {widths[-1]} columns; they must have the same")
-    columns = np.unique(np.concatenate([theirs for _, theirs, _, _ in told]))
+    columns = np.unique(np.concatenate([theirs for _, theirs, _, _ in everyone]))
     number = np.searchsorted(columns, part.columns).astype(np.int32)
     support = joined_support(number[part.support.indices], part.support.sizes, len(columns), processes)
-    sums = np.concatenate([theirs for *_, theirs in told])
+    sums = np.concatenate([theirs for *_, theirs in everyone])
     return replace(
         part,
         support=support.shard(*own(part.n, processes)),
         columns=columns,
         A=sparse.csr_array((part.A.data, number[part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))),
-        layout=layout_for(Fill.of_all([fill for _, _, fill, _ in told])),
+        layout=layout_for(Fill.of_all([fill for _, _, fill, _ in everyone])),
         weight_sum=float(sums.sum()),
     )
 
 
 def joined_support(indices: NDArray[Any], sizes: NDArray[Any], d: int, processes: ProcessGroup) -> Support:
     """Who owns which feature, over all processes."""
-    told = processes.all((sizes, indices))
-    every = [np.concatenate(each) for each in zip(*told, strict=True)]
+    everyone = processes.all((sizes, indices))
+    every = [np.concatenate(each) for each in zip(*everyone, strict=True)]
     return Support(indptr=np.concatenate([[0], np.cumsum(every[0])]), indices=every[1], d=d)
 
 

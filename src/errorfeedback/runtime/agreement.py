@@ -19,7 +19,7 @@ from errorfeedback.storage.packing import fingerprint
 
 LONG = 100
 """Letters of a value that are shown; of longer ones it is the hash, unless they are text."""
-Told = tuple[str, str]
+Described = tuple[str, str]
 """The hash of a value, and what to call it."""
 
 
@@ -27,7 +27,7 @@ def agree(processes: ProcessGroup, given: Callable[[], dict[str, Any]]) -> None:
     """Raise on every process where they were not all given the same."""
     if processes.size == 1:
         return
-    everyone = processes.all({name: _told(value) for name, value in given().items()})
+    everyone = processes.all({name: _described(value) for name, value in given().items()})
     names = dict.fromkeys(name for each in everyone for name in each)
     differing = [words for name in names if (words := _difference(name, [each.get(name) for each in everyone]))]
     if differing:
@@ -40,7 +40,7 @@ def of_run(problem: Problem, engine: Engine, options: dict[str, Any]) -> dict[st
     return {"version": errorfeedback.__version__, "problem": type(problem), **parts, "engine": engine, **options}
 
 
-def _difference(name: str, everyone: list[Told | None]) -> str:
+def _difference(name: str, everyone: list[Described | None]) -> str:
     """What rank 0 has, and the first rank that has something else; nothing where all agree."""
     digests = [each and each[0] for each in everyone]
     rank = next((k for k, digest in enumerate(digests) if digest != digests[0]), 0)
@@ -48,7 +48,7 @@ def _difference(name: str, everyone: list[Told | None]) -> str:
     return f"{name} is {here} on rank 0 and {there} on rank {rank}" if rank else ""
 
 
-def _told(value: Any) -> Told:
+def _described(value: Any) -> Described:
     digest, text = _digest(value), repr(value)
     shown = isinstance(value, str) or (len(text) <= LONG and "\n" not in text and not isinstance(value, np.ndarray))
     return digest, text if shown else digest[:16]

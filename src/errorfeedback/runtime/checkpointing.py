@@ -50,8 +50,8 @@ class CheckpointWriter:
         self.last = monotonic()
         if self.signal:
             where = f"wrote the state before round {t}" if written else "could not write a checkpoint"
-            told = (signal.Signals(self.signal).name, where, self.folder.path)
-            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s", *told)
+            words = (signal.Signals(self.signal).name, where, self.folder.path)
+            LOG.warning("stopped by %s: %s; go on with: errorfeedback resume %s", *words)
             raise Interrupted(128 + self.signal)
 
     def _written(self, t: int, snapshot: dict[str, Any]) -> bool:
@@ -68,14 +68,14 @@ class CheckpointWriter:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._told) for number in SIGNALS}
+        before = {number: signal.signal(number, self._signalled) for number in SIGNALS}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _told(self, number: int, frame: FrameType | None) -> None:
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
@@ -95,10 +95,10 @@ def checkpointing(folder: Folder, engine: Engine, make: Callable[[], CheckpointW
 
 def identity(problem: Problem, options: dict[str, Any]) -> dict[str, str]:
     """Who a run is: what must be equal for a checkpoint to be its own."""
-    told = {name: repr(value) for name, value in options.items()}
-    told["x0"] = fingerprint(options["x0"])
-    short = {name: text if len(text) <= LONG else fingerprint(text) for name, text in told.items()}
-    return {"version": errorfeedback.__version__, "format": str(FORMAT), "data": data_of(problem), **short}
+    texts = {name: repr(value) for name, value in options.items()}
+    texts["x0"] = fingerprint(options["x0"])
+    brief = {name: text if len(text) <= LONG else fingerprint(text) for name, text in texts.items()}
+    return {"version": errorfeedback.__version__, "format": str(FORMAT), "data": data_of(problem), **brief}
 
 
 def data_of(problem: Problem) -> str:

@@ -13,12 +13,12 @@ from errorfeedback.smoothness.constants import smoothness
 
 
 def joined_problem(part: Problem, processes: ProcessGroup) -> Problem:
-    """The problem of all processes' clients, where `part` is this one's (`problems.spread.agreed`, or that scaled)."""
+    """The problem of all processes' clients, where `part` is this one's (`problems.spread.shard_of_all`, or that scaled)."""
     if processes.size == 1:
         return part
     support = joined_support(part.support.indices, part.support.sizes, part.d, processes)
-    told = processes.all((smoothness(part).L_i, part.work, digests(part)))
-    norms, work, hashes = zip(*told, strict=True)
+    everyone = processes.all((smoothness(part).L_i, part.work, digests(part)))
+    norms, work, hashes = zip(*everyone, strict=True)
     whole = Spread(
         support=support,
         columns=part.columns,

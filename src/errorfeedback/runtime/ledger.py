@@ -45,23 +45,23 @@ class Ledger:
         self.payload += up
         self.downlink += down
 
-    def sent(self, told: Broadcast | None, messages: list[Message], everybody: bool) -> None:
+    def sent(self, broadcast: Broadcast | None, messages: list[Message], everybody: bool) -> None:
         """Down: to those who take part in this round; to everybody in round 0, where all have to tell something,
         and with methods whose clients do something even then."""
-        if told is None:
+        if broadcast is None:
             self.downlink += self._nothing
             return
         absent = messages[0].frames.answers is not None and not everybody
-        if not (absent or told.features is not None or told.value_bits is not None or told.numbers):
+        if not (absent or broadcast.features is not None or broadcast.value_bits is not None or broadcast.numbers):
             self.downlink += self._whole  # the same in every round
             return
-        frames = told.frames(self.support, _answers(messages) if absent else None)
-        numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(told.numbers)
+        frames = broadcast.frames(self.support, _answers(messages) if absent else None)
+        numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(broadcast.numbers)
         self.downlink += frames.cost(numbers, self.value_bits).bits
 
-    def received(self, message: Message, told_bits: int, first: bool) -> None:
-        """Up: a shard's message, with `told_bits` of telemetry from each client."""
-        bits, payload, authors = message.frames.cost(told_bits, self.value_bits)
+    def received(self, message: Message, telemetry_bits: int, first: bool) -> None:
+        """Up: a shard's message, with `telemetry_bits` of telemetry from each client."""
+        bits, payload, authors = message.frames.cost(telemetry_bits, self.value_bits)
         self.uplink += bits
         self.payload += payload
         if not first:

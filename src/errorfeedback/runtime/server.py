@@ -57,7 +57,7 @@ class State:
     direction: Any
     rule: Any
     downlink: Any
-    told: Broadcast | None
+    broadcast: Broadcast | None
     """What the clients are about to hear."""
     verdict: Verdict = Verdict.GO
     """What they are about to do."""
@@ -72,7 +72,7 @@ class State:
     def restore(self) -> None:
         assert self.kept is not None, "a rule keeps a point before it goes back"
         self.x[:], self.method, self.direction, self.downlink = deepcopy(self.kept)
-        self.move = self.told = None
+        self.move = self.broadcast = None
 
 
 @dataclass(eq=False)
@@ -112,7 +112,7 @@ class Server:
                 return self._end(session, s, writer.found["stopped"], first - 1)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
-            order = Order(Round(t, seed), s.x, s.told, probes, s.verdict)
+            order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict)
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             direction, s.direction = self.direction(s.direction, s.x, g)
@@ -143,17 +143,17 @@ class Server:
             direction=self.direction.start(x),
             rule=self.stepsize.start(self.theory, self.method),
             downlink=self.downlink.start(x),
-            told=Broadcast(x),
+            broadcast=Broadcast(x),
         )
 
     def _estimate(self, s: State, order: Order, messages: list[Message]) -> Model:
         """g from the mean message, which is added up in client order: the number of shards changes no bit."""
         t, value_bits = order.ctx.t, self.ledger.value_bits
-        told = int(widths_of(order.probes, value_bits).sum()) if order.probes else 0
-        self.ledger.sent(order.told, messages, everybody=told > 0 or t == 0 or not self.method.rests)
+        telemetry_bits = int(widths_of(order.probes, value_bits).sum()) if order.probes else 0
+        self.ledger.sent(order.broadcast, messages, everybody=telemetry_bits > 0 or t == 0 or not self.method.rests)
         n, last = self.n, len(messages) - 1
         for k, message in enumerate(messages):
-            self.ledger.received(message, told, first=t == 0)
+            self.ledger.received(message, telemetry_bits, first=t == 0)
             message.scatter(self.total, k == 0, n if k == last else 0)
         if t == 0:
             g, s.method = self.method.server_init(self.total, order.ctx)
@@ -165,22 +165,22 @@ class Server:
         self, s: State, order: Order, messages: list[Message], session: Session, g: Model, direction: Model
     ) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
-        told = np.concatenate([message.told for message in messages if message.told is not None])
+        numbers = np.concatenate([message.telemetry for message in messages if message.telemetry is not None])
         hearing = Hearing(
             n=self.n,
             known_slope=s.move.known if s.move else 0.0,
             penalty=lambda: self.observer.penalty(s.x),
             true_error2=lambda: self.observer.error2(session.observe(s.x, losses=False), g),
         )
-        answers = answers_of(order.probes, told, self.ledger.value_bits, hearing)
+        answers = answers_of(order.probes, numbers, self.ledger.value_bits, hearing)
         return Telemetry(answers, s.move, norm2(direction))
 
     def _advance(self, s: State, t: int, direction: Model, gamma: float, asked: bool) -> None:
         """Everybody's step, and what the rule may know of it."""
         step = Step(direction, gamma, self.prox, self.step, asked)
-        s.told, s.downlink = self.downlink.send(s.downlink, s.x, step)
+        s.broadcast, s.downlink = self.downlink.send(s.downlink, s.x, step)
         if self.method.stands(t) and self.prox is None:
-            s.told = None
+            s.broadcast = None
         if asked:
             assert step.taken is not None, f"{self.downlink} must say how it moved"
             estimate = self.method.estimate(s.method)
@@ -193,7 +193,7 @@ class Server:
         loss = None if telemetry is None else telemetry.loss
         up, down = self.ledger.uplink / self.n, self.ledger.downlink / self.n
         with clock.paused():
-            reason = self.stops.look(Progress(t, up, clock.seconds, loss, mapping, s.x, down))
+            reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down))
         reason = f"ran all {rounds} rounds" if t == rounds else reason
         if reason and self._must_choose(s):
             self.ledger.compared()

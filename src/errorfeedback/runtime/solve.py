@@ -71,8 +71,8 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}: {shown(value)}" for name, value in self.facts().items())
-        return f"<Result: {self.method} with {self.stepsize}; {told}>"
+        facts = ", ".join(f"{name}: {shown(value)}" for name, value in self.facts().items())
+        return f"<Result: {self.method} with {self.stepsize}; {facts}>"
 
     def _repr_html_(self) -> str:
         return table(f"{self.method} with {self.stepsize}", list(self.facts().items()))

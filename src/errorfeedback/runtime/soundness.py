@@ -130,9 +130,10 @@ def check_snapshot(found: Any, problem: Problem, rounds: int) -> None:
         _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
         _require(len(array) in sizes, f"a memory of {len(array)} numbers")
     _check_floats("the model", state["x"], (problem.d,), problem.dtype)
-    told = state["told"]
+    broadcast = state["broadcast"]
     _require(
-        told is None or (isinstance(told, Broadcast) and told.values.shape == (problem.d,)), "no message to the clients"
+        broadcast is None or (isinstance(broadcast, Broadcast) and broadcast.values.shape == (problem.d,)),
+        "no message to the clients",
     )
 
 

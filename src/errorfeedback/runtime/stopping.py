@@ -93,7 +93,7 @@ class Decrease:
 
 @dataclass(frozen=True)
 class RelativeDecrease(Stop):
-    """The best loss fell by less than `tolerance` of itself, `patience` times in a row, looked at every `gap` rounds."""
+    """The best loss fell by less than `tolerance` of itself, `patience` times in a row, judged at every `gap` rounds."""
 
     tolerance: float
     patience: int = 3
@@ -151,11 +151,11 @@ class Stops:
     def __bool__(self) -> bool:
         return bool(self.rules)
 
-    def look(self, seen: Progress) -> str:
+    def after(self, seen: Progress) -> str:
         """Why to stop after this round. Every rule sees every round."""
-        looked = [rule.next(state, seen) for rule, state in zip(self.rules, self.states, strict=True)]
-        self.states = [state for _, state in looked]
-        return next((reason for reason, _ in looked if reason), "")
+        judged = [rule.next(state, seen) for rule, state in zip(self.rules, self.states, strict=True)]
+        self.states = [state for _, state in judged]
+        return next((reason for reason, _ in judged if reason), "")
 
     @property
     def choice(self) -> tuple[Model, str] | None:

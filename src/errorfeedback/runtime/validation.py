@@ -36,7 +36,7 @@ class Held:
     """Where the held-out loss was lowest."""
     chosen: JudgedPoint | None = None
     """The last point that was as good as that."""
-    told: tuple[tuple[int, float], ...] = ()
+    losses: tuple[tuple[int, float], ...] = ()
     """Rounds in which the training loss was told, and the lowest until then."""
 
 
@@ -89,7 +89,7 @@ class Validation(Stop):
         return {"validation": state.now}
 
     def next(self, state: Held, seen: Progress) -> tuple[str, Held]:
-        state = replace(state, told=_appended(state.told, seen))
+        state = replace(state, losses=_appended(state.losses, seen))
         if seen.t % self.every:
             return "", replace(state, now=nan)
         here = JudgedPoint(seen.t, seen.x, np.atleast_1d(np.asarray(self.losses(seen.x), dtype=np.float64)))
@@ -102,22 +102,22 @@ class Validation(Stop):
             return "", state
         if _as_good(here, best):
             state = replace(state, chosen=replace(here, x=seen.x.copy()))
-        over = seen.t - best.round >= max(self.patience, best.round) and self._flat(state.told, seen.t)
+        over = seen.t - best.round >= max(self.patience, best.round) and self._flat(state.losses, seen.t)
         return f"validation loss stopped falling at round {seen.t}" if over else "", state
 
-    def _flat(self, told: tuple[tuple[int, float], ...], t: int) -> bool:
+    def _flat(self, losses: tuple[tuple[int, float], ...], t: int) -> bool:
         """Whether the training loss hardly fell in the last half of the rounds."""
-        if self.flat is None or not told:
+        if self.flat is None or not losses:
             return self.flat is None
-        first, lowest = told[0][1], told[-1][1]
-        half = next(loss for round_, loss in reversed(told) if round_ <= max(t / 2, told[0][0]))
+        first, lowest = losses[0][1], losses[-1][1]
+        half = next(loss for round_, loss in reversed(losses) if round_ <= max(t / 2, losses[0][0]))
         return half - lowest <= self.flat * (first - lowest)
 
 
-def _appended(told: tuple[tuple[int, float], ...], seen: Progress) -> tuple[tuple[int, float], ...]:
+def _appended(losses: tuple[tuple[int, float], ...], seen: Progress) -> tuple[tuple[int, float], ...]:
     if seen.loss is None or not isfinite(seen.loss):
-        return told
-    return *told, (seen.t, min(seen.loss, told[-1][1] if told else inf))
+        return losses
+    return *losses, (seen.t, min(seen.loss, losses[-1][1] if losses else inf))
 
 
 def _as_good(here: JudgedPoint, best: JudgedPoint) -> bool:

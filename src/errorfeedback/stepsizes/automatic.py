@@ -41,7 +41,7 @@ from errorfeedback.theory.analysis import Theory
 
 EARLY, SPARSE = 6, 10
 """Losses are told until the first move that held, in the first EARLY rounds and in every SPARSE-th."""
-SHORT = 14
+ROUGH_BITS = 14
 """Bits of an e_i, which is as small as the step, and of an L_i: 2 digits are enough at every scale."""
 LOSS = {EARLY: 32, 100: 40}
 """Bits of a loss up to these rounds; all 64 after: the guard needs few digits, the end of a long run needs them all."""
@@ -64,12 +64,12 @@ def _probes(slope: int, loss: int) -> Probes:
     return (Slopes(slope), Losses(loss)) if loss else (Slopes(slope),)
 
 
-def told_bound(theory: Theory) -> float:
-    """max_j (1/n) sum_{i in I_j} L_i >= L, from what every client tells: its L_i, rounded up to SHORT bits."""
+def bound_of_clients(theory: Theory) -> float:
+    """max_j (1/n) sum_{i in I_j} L_i >= L, from what every client tells: its L_i, rounded up to ROUGH_BITS bits."""
     digits, exponent = np.frexp(theory.L_i)
-    steps = 2.0 ** (SHORT - 11)  # sign and exponent take 12 bits, and the leading digit none
-    told = np.ldexp(np.ceil(steps * digits) / steps, exponent)
-    return theory.support.max_over_features(told) / theory.n
+    steps = 2.0 ** (ROUGH_BITS - 11)  # sign and exponent take 12 bits, and the leading digit none
+    rounded = np.ldexp(np.ceil(steps * digits) / steps, exponent)
+    return theory.support.max_over_features(rounded) / theory.n
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,15 @@ class Automatic(StepSize):
 
     @property
     def setup_bits(self) -> int:
-        return SHORT if self.guess is None else 0
+        return ROUGH_BITS if self.guess is None else 0
 
     def start(self, theory: Theory, method: Method) -> Guarded:
-        gamma = LONGEST / told_bound(theory) if self.guess is None else self.guess
-        return Guarded(gamma, SHORT if isinstance(method, EF21) else VALUE_BITS, theory.problem.lower_bound)
+        gamma = LONGEST / bound_of_clients(theory) if self.guess is None else self.guess
+        return Guarded(gamma, ROUGH_BITS if isinstance(method, EF21) else VALUE_BITS, theory.problem.lower_bound)
 
     def ask(self, state: Guarded) -> Probes:
-        told = not state.moved or state.t <= EARLY or state.t % SPARSE == 0
-        return _probes(state.slope, _loss_bits(state.t) if told else 0)
+        asks = not state.moved or state.t <= EARLY or state.t % SPARSE == 0
+        return _probes(state.slope, _loss_bits(state.t) if asks else 0)
 
     def verdict(self, state: Guarded) -> Verdict:
         return state.verdict

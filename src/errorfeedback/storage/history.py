@@ -66,8 +66,8 @@ class History(dict[str, Floats]):
         if not self.rows:
             return "<History: no round was recorded>"
         known = {name: self[name] for name in ("round", *SHOWN) if not np.isnan(self[name]).all()}
-        told = ", ".join(f"{name} {shown(h[0].item())} -> {shown(h[-1].item())}" for name, h in known.items())
-        return f"<History: {self.rows:,} recorded rounds: {told}>"
+        columns = ", ".join(f"{name} {shown(h[0].item())} -> {shown(h[-1].item())}" for name, h in known.items())
+        return f"<History: {self.rows:,} recorded rounds: {columns}>"
 
     def _repr_html_(self) -> str:
         """The first and the last rows."""

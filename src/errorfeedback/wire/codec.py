@@ -34,7 +34,7 @@ from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
 Patterns = NDArray[np.uint64]
 VERSION = 2
-NOTHING_TOLD = np.empty((0, 0), dtype=np.uint64)
+NOTHING_BESIDE = np.empty((0, 0), dtype=np.uint64)
 HALF = 16
 """The version is in the high half of its byte."""
 FORMATS: dict[tuple[np.dtype[Any], int | None], tuple[np.dtype[Any], int]] = {
@@ -69,9 +69,9 @@ class WireError(ValueError):
     """Bytes that are not the frames of this shard in this round."""
 
 
-def encode(message: Message, known: KnownLayout | None, ctx: Round, told: Patterns, widths: Integers) -> Bytes:
-    """The frames of a shard's message; `message.frames.cost` says their length. `told`: (n, numbers), what every client says
-    beside its values, number k in the low widths[k] bits. `known` is None where the receiver knows nothing beforehand."""
+def encode(message: Message, known: KnownLayout | None, ctx: Round, beside: Patterns, widths: Integers) -> Bytes:
+    """The frames of a shard's message; `message.frames.cost` says their length. `beside`: (n, numbers), what clients say
+    beside their values, number k in the low widths[k] bits. `known` is None where the receiver knows nothing beforehand."""
     support, frames, dtype = message.support, message.frames, message.values.dtype
     precision, lead = FORMATS[dtype, frames.value_bits]
     positions = NOWHERE if message.positions is None else message.positions
@@ -86,7 +86,7 @@ def encode(message: Message, known: KnownLayout | None, ctx: Round, told: Patter
         frames.counts,
         frames.announced,
         widths,
-        told,
+        beside,
         _stored(message.values, frames.value_bits, precision).view(np.uint8),
         out,
     )
@@ -112,7 +112,7 @@ def decode(
     fill = known.positions is not None and len(sure) < total
     positions = np.empty(total, dtype=np.int64) if fill else sure
     values = np.empty(total * precision.itemsize, dtype=np.uint8)
-    told = np.empty((support.n, len(widths)), dtype=np.uint64)
+    beside = np.empty((support.n, len(widths)), dtype=np.uint64)
     trouble, client = _decode(
         (ctx.seed, ctx.t, support.first),
         lead,
@@ -125,13 +125,13 @@ def decode(
         sent,
         fill,
         positions,
-        told,
+        beside,
         values,
     )
     if trouble:
         raise WireError(f"the message of client {client} was refused: {TROUBLES[trouble]}")
     found = _restored(values.view(precision), frames.value_bits, dtype)
-    return Message(support, None if known.positions is None else positions, found, frames), told
+    return Message(support, None if known.positions is None else positions, found, frames), beside
 
 
 def _announced(sent: Bytes, support: Support, widths: Integers, dtype: np.dtype[Any], value_bits: int | None) -> Frames:
@@ -148,7 +148,7 @@ def _announced(sent: Bytes, support: Support, widths: Integers, dtype: np.dtype[
 def encode_losses(losses: PerClient, first: int, ctx: Round) -> Bytes:
     """One float64 of every client, framed: `LOSS_FRAME_BITS` each."""
     support, known = _one_each(len(losses), first)
-    return encode(Message(support, None, losses, known.frames), known, ctx, NOTHING_TOLD, NOWHERE)
+    return encode(Message(support, None, losses, known.frames), known, ctx, NOTHING_BESIDE, NOWHERE)
 
 
 def decode_losses(sent: Bytes, clients: Support, ctx: Round) -> PerClient:
@@ -249,7 +249,7 @@ def _decode(  # noqa: PLR0912
     """(trouble, client)."""
     seed, t, first = keys
     at = a = p = 0
-    told = widths.sum()
+    beside = widths.sum()
     for i in range(len(indptr) - 1):
         lo, hi, count, client = indptr[i], indptr[i + 1], counts[i], first + i
         if announced and count == 0 and len(widths) == 0:
@@ -278,7 +278,7 @@ def _decode(  # noqa: PLR0912
             a += 1
         others = count - (a - known) if count < hi - lo else 0
         bits = bits_for(hi - lo - (a - known))
-        end = (bit + others * bits + told + 7) >> 3
+        end = (bit + others * bits + beside + 7) >> 3
         if end + count * width > len(sent):
             return CUT, client
         found = int(sent[start + 1]) | int(sent[start + 2]) << 8
@@ -300,7 +300,7 @@ def _decode(  # noqa: PLR0912
 
 
 @numba.njit(cache=True, nogil=True)
-def _counts(sent: Bytes, sizes: Integers, index: Integers, told: int, width: int, counts: Integers) -> int:
+def _counts(sent: Bytes, sizes: Integers, index: Integers, beside: int, width: int, counts: Integers) -> int:
     """counts: what every client's frame says; the client whose frame is cut or says more than it owns, or -1."""
     at = 0
     for i in range(len(sizes)):
@@ -316,7 +316,7 @@ def _counts(sent: Bytes, sizes: Integers, index: Integers, told: int, width: int
         if count > sizes[i]:
             return i
         counts[i] = count
-        bits = told + (count * index[i] if count < sizes[i] else 0)
+        bits = beside + (count * index[i] if count < sizes[i] else 0)
         at += 1 + ((bits + 7) >> 3) + count * width
     return -1 if at <= len(sent) else len(sizes) - 1
 

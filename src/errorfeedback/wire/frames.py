@@ -47,11 +47,11 @@ def count_bits(counts: PerClients) -> PerClients:
 
 
 def frame_bits(
-    counts: PerClients, index_bits: PerClients, value_bits: int, told: int = 0, announced: bool = True
+    counts: PerClients, index_bits: PerClients, value_bits: int, beside: int = 0, announced: bool = True
 ) -> PerClients:
-    """The frames of clients that send so many values, with so many bits of indices, and tell `told` bits each."""
-    whole = HEAD_BITS + count_bits(counts) + whole_bytes(index_bits + told) + value_bits * counts
-    return whole * ((counts > 0) | (told > 0) | (not announced))
+    """The frames of clients that send so many values, with so many bits of indices, and say `beside` bits beside them."""
+    whole = HEAD_BITS + count_bits(counts) + whole_bytes(index_bits + beside) + value_bits * counts
+    return whole * ((counts > 0) | (beside > 0) | (not announced))
 
 
 def bits_per_index(sizes: Integers) -> Integers:
@@ -95,15 +95,15 @@ class Frames:
         """Values of all clients."""
         return int(self.counts.sum())
 
-    def cost(self, told: int, value_bits: int) -> Cost:
+    def cost(self, beside: int, value_bits: int) -> Cost:
         """What the frames take where every client tells that many bits beside its values."""
         try:
-            return self._memo[told, value_bits]
+            return self._memo[beside, value_bits]
         except KeyError:
-            found = self._memo[told, value_bits] = self._cost(told, self.value_bits or value_bits)
+            found = self._memo[beside, value_bits] = self._cost(beside, self.value_bits or value_bits)
             return found
 
-    def _cost(self, told: int, value_bits: int) -> Cost:
-        bits = int(frame_bits(self.counts, self.index_bits, value_bits, told, self.announced).sum())
-        payload = value_bits * self.total + int(self.index_bits.sum()) + told * len(self.counts)
+    def _cost(self, beside: int, value_bits: int) -> Cost:
+        bits = int(frame_bits(self.counts, self.index_bits, value_bits, beside, self.announced).sum())
+        payload = value_bits * self.total + int(self.index_bits.sum()) + beside * len(self.counts)
         return Cost(bits, payload, AUTHORS_VALUE_BITS * (self.total if self.charged is None else self.charged))

@@ -24,7 +24,7 @@ class Message:
     values: Floats
     frames: Frames
     """How the values are put on the wire."""
-    told: Floats | None = None
+    telemetry: Floats | None = None
     """(n, numbers): what else the clients were asked for."""
 
     def scatter(self, total: Model, fresh: bool, n: int) -> None:

@@ -56,8 +56,8 @@ class Dense(Blocks):
         _backward(self.data, self.offsets, self.rows, self.support.indptr, s, out)
 
     def residual(self, x: Model, shares: PerRow, b: PerRow, out: Lifted, squares: PerRow | None = None) -> None:
-        told = self.nobody if squares is None else squares
-        _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, shares, b, self.own, out, told)
+        sink = self.nobody if squares is None else squares
+        _residual(self.data, self.offsets, self.rows, self.support.indptr, self.features, x, shares, b, self.own, out, sink)
 
     @cached_property
     def nobody(self) -> PerRow:
@@ -129,7 +129,7 @@ def _residual(
     squares: PerRow,
 ) -> None:
     """Both products in one pass, four rows at a time: each block is read from memory once, x and g once per four rows."""
-    zero, two, told = data.dtype.type(0.0), data.dtype.type(2.0), len(squares) > 0
+    zero, two, wanted = data.dtype.type(0.0), data.dtype.type(2.0), len(squares) > 0
     for i in range(len(rows) - 1):
         mine = features[segments[i] : segments[i + 1]]
         size, at, r, last = len(mine), offsets[i], rows[i], rows[i + 1]
@@ -147,7 +147,7 @@ def _residual(
                 s2 += a2[p] * own[p]
                 s3 += a3[p] * own[p]
             s0, s1, s2, s3 = s0 - b[r], s1 - b[r + 1], s2 - b[r + 2], s3 - b[r + 3]
-            if told:
+            if wanted:
                 squares[r], squares[r + 1], squares[r + 2], squares[r + 3] = s0 * s0, s1 * s1, s2 * s2, s3 * s3
             s0, s1 = two * shares[r] * s0, two * shares[r + 1] * s1
             s2, s3 = two * shares[r + 2] * s2, two * shares[r + 3] * s3
@@ -160,7 +160,7 @@ def _residual(
             for p in range(size):
                 s0 += a0[p] * own[p]
             s0 -= b[r]
-            if told:
+            if wanted:
                 squares[r] = s0 * s0
             s0 *= two * shares[r]
             for p in range(size):
