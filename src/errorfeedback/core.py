@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NewType, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,14 +13,16 @@ Floats: TypeAlias = NDArray[np.float64]
 """float64, or float32 in a problem of that precision."""
 Integers: TypeAlias = NDArray[np.integer]
 
-Model: TypeAlias = Floats
+Model = NewType("Model", Floats)
 """A vector of R^d: one entry per active feature."""
-Lifted: TypeAlias = Floats
+Lifted = NewType("Lifted", Floats)
 """The clients' own coordinates one after the other: length sum_i |J_i|."""
-PerClient: TypeAlias = Floats
+PerClient = NewType("PerClient", Floats)
 """One number per client of the shard: length n."""
 PerRow: TypeAlias = Floats
 """One number per row of data."""
+PerColumn: TypeAlias = Floats
+"""One number per column of the data, active or not: what users give and get."""
 
 VALUE_BITS = 64
 """Bits of one float64 on the wire: what theory counts with. A run counts the precision it has."""

@@ -40,7 +40,7 @@ NOTICE = "compiling the kernels for this kind of problem (they are kept for the 
 class Shard:
     """The clients' side of a run. `scratch` may be shared with other shards."""
 
-    def __init__(self, problem: Problem, method: Method, scratch: Floats) -> None:
+    def __init__(self, problem: Problem, method: Method, scratch: Lifted) -> None:
         self.problem, self.method = problem, method
         self.node = Node(problem, method.compressor.on(problem.support), scratch)
         self.node.judge = lambda grads: self.method.error(self.state, grads)
@@ -102,9 +102,9 @@ class Shard:
 
     def observe(self, x: Model, losses: bool = True) -> Observation:
         """The gradients at x of this round, how far the clients' estimates are from them, and the losses there."""
-        values = np.full(self.problem.n, np.nan)
+        values = PerClient(np.full(self.problem.n, np.nan))
         if losses:
-            grads = np.empty(self.problem.support.size, dtype=self.problem.dtype)
+            grads = Lifted(np.empty(self.problem.support.size, dtype=self.problem.dtype))
             self.problem.gradients(Point(x), grads, values=values)
         else:
             grads = self.node.peek()
@@ -121,7 +121,7 @@ def shards_of(problem: Problem, method: Method, x: Model, lo: int, hi: int, coun
     _compile(problem.shard(lo, lo + 1), method, x)
     whole = (lo, hi, count) == (0, problem.n, 1) and not isinstance(problem, Spread)
     parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
-    scratch = np.empty(max(part.support.size for part in parts), dtype=problem.dtype)
+    scratch = Lifted(np.empty(max(part.support.size for part in parts), dtype=problem.dtype))
     shards = [Shard(part, method, scratch) for part in parts]
     for shard in shards:  # their data are laid out before the clock runs
         shard.node.stand(x)
@@ -134,7 +134,7 @@ def _compile(problem: Problem, method: Method, x: Model) -> None:
     notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
     notice.start()
     try:
-        shard = Shard(problem, method, np.empty(problem.support.size, dtype=problem.dtype))
+        shard = Shard(problem, method, Lifted(np.empty(problem.support.size, dtype=problem.dtype)))
         shard.round(x, Round(0, 0))
         shard.round(x, Round(1, 0))
     finally:

@@ -11,7 +11,7 @@ import numpy as np
 from errorfeedback.clients.memory import Lengths, cut_memory, joined_memory
 from errorfeedback.clients.order import Order, Place
 from errorfeedback.clients.shard import Observation, Shard
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.wire.message import Message
 
@@ -39,7 +39,7 @@ class LocalSession:
         return joined([shard.observe(x, losses) for shard in self.shards])
 
     def values(self, x: Model, kept: bool = False) -> PerClient:
-        return np.concatenate([shard.values(x) for shard in self.shards])
+        return PerClient(np.concatenate([shard.values(x) for shard in self.shards]))
 
     def memory(self) -> Any:
         return joined_memory([shard.memory for shard in self.shards])
@@ -67,4 +67,4 @@ def joined(seen: list[Observation]) -> Observation:
     """What the shards see, in client order."""
     errors = [o.error for o in seen if o.error is not None]
     grads, values = (np.concatenate(parts) for parts in zip(*((o.grads, o.values) for o in seen), strict=True))
-    return Observation(grads, np.concatenate(errors) if errors else None, values)
+    return Observation(Lifted(grads), Lifted(np.concatenate(errors)) if errors else None, PerClient(values))

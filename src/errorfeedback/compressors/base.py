@@ -32,7 +32,7 @@ class Operator(ABC):
 
     def track(self, g: Lifted, grads: Lifted, ctx: Round) -> Message:
         """C(grads - g), which is added to g in place; `grads` may be overwritten."""
-        message = self(np.subtract(grads, g, out=grads), ctx)
+        message = self(Lifted(np.subtract(grads, g, out=grads)), ctx)
         message.add_to(g)
         return message
 
@@ -80,11 +80,11 @@ class Compressor(ABC):
 
     def index_bits(self, support: Support) -> PerClient:
         """What indices cost each client in a round (on average); nothing where the server can tell them by itself."""
-        return np.zeros(support.n)
+        return PerClient(np.zeros(support.n))
 
     def bits(self, support: Support) -> PerClient:
         """What the frame of a message of float64 values takes, for each client in a round (on average, where it varies)."""
-        return frame_bits(self.entries(support), self.index_bits(support), VALUE_BITS)
+        return PerClient(frame_bits(self.entries(support), self.index_bits(support), VALUE_BITS))
 
     def frames(self, support: Support) -> Frames:
         """The same of the shard's clients, for operators that send as much in every round."""
@@ -170,7 +170,7 @@ class Sparsifier(Compressor):
 
     def share(self, support: Support) -> PerClient:
         """min(K_i, |J_i|) / |J_i|."""
-        return self.levels(support) / support.sizes
+        return PerClient(self.levels(support) / support.sizes)
 
     def entries(self, support: Support) -> PerClient:
-        return self.levels(support).astype(np.float64)
+        return PerClient(self.levels(support).astype(np.float64))

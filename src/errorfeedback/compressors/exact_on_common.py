@@ -79,15 +79,15 @@ class ExactOnCommon(Contractive):
 
     def alpha(self, support: Support) -> PerClient:
         rest = self.rest(support)
-        return np.where(rest > 0, self.levels(support) / np.maximum(rest, 1), 1.0)
+        return PerClient(np.where(rest > 0, self.levels(support) / np.maximum(rest, 1), 1.0))
 
     def entries(self, support: Support) -> PerClient:
-        return (support.sizes - self.rest(support) + self.levels(support)).astype(np.float64)
+        return PerClient((support.sizes - self.rest(support) + self.levels(support)).astype(np.float64))
 
     def index_bits(self, support: Support) -> PerClient:
         rest, levels = self.rest(support), self.levels(support)
         index = np.where(levels < rest, bits_per_index(np.maximum(rest, 1)), 0)
-        return (levels * index).astype(np.float64)
+        return PerClient((levels * index).astype(np.float64))
 
     def on(self, support: Support) -> Operator:
         return _Split(support, self.exact(support), self.levels(support), self.frames(support))
@@ -116,7 +116,7 @@ class _Split(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         positions = self.common
         if self.top is not None:
-            chosen = self.top(u[self.rest], ctx).positions
+            chosen = self.top(Lifted(u[self.rest]), ctx).positions
             positions = np.sort(np.concatenate([positions, self.rest[chosen]]))
         return Message(self.support, positions, u[positions], self.frames)
 

@@ -18,17 +18,17 @@ class Identity(Contractive, Unbiased):
     """Every client sends all of its |J_i| values."""
 
     def alpha(self, support: Support) -> PerClient:
-        return np.ones(support.n)
+        return PerClient(np.ones(support.n))
 
     def omega(self, support: Support) -> PerClient:
-        return np.zeros(support.n)
+        return PerClient(np.zeros(support.n))
 
     @property
     def independent(self) -> bool:
         return True
 
     def entries(self, support: Support) -> PerClient:
-        return support.sizes.astype(np.float64)
+        return PerClient(support.sizes.astype(np.float64))
 
     def on(self, support: Support) -> Operator:
         return _Everything(support, self.frames(support))

@@ -59,19 +59,19 @@ class Participating(Contractive):
     def probabilities(self, support: Support) -> PerClient:
         """p_i of the shard's clients."""
         p = np.broadcast_to(np.asarray(self.p), (support.n_total,))
-        return p[support.first : support.first + support.n]
+        return PerClient(p[support.first : support.first + support.n])
 
     def alpha(self, support: Support) -> PerClient:
-        return self.probabilities(support) * self.compressor.alpha(support)
+        return PerClient(self.probabilities(support) * self.compressor.alpha(support))
 
     def entries(self, support: Support) -> PerClient:
-        return self.probabilities(support) * self.compressor.entries(support)
+        return PerClient(self.probabilities(support) * self.compressor.entries(support))
 
     def index_bits(self, support: Support) -> PerClient:
-        return self.probabilities(support) * self.compressor.index_bits(support)
+        return PerClient(self.probabilities(support) * self.compressor.index_bits(support))
 
     def bits(self, support: Support) -> PerClient:
-        return self.probabilities(support) * self.compressor.bits(support)
+        return PerClient(self.probabilities(support) * self.compressor.bits(support))
 
     def on(self, support: Support) -> Operator:
         return _Answers(self.compressor.on(support), self.probabilities(support))

@@ -43,10 +43,10 @@ class PermK(Unbiased):
 
     def omega(self, support: Support) -> PerClient:
         if _one_feature_each(support):
-            return np.full(support.n, support.d - 1.0)
+            return PerClient(np.full(support.n, support.d - 1.0))
         # E|scaled u_j|^2 = |I_j| u_j^2, and the worst feature of a client counts
         counts = support.counts[support.indices]
-        return np.maximum.reduceat(counts, support.indptr[:-1]) - 1.0
+        return PerClient(np.maximum.reduceat(counts, support.indptr[:-1]) - 1.0)
 
     @property
     def independent(self) -> bool:
@@ -66,7 +66,9 @@ class PermK(Unbiased):
         return support.n / support.size if _one_feature_each(support) else support.d / support.size
 
     def entries(self, support: Support) -> PerClient:
-        return np.ones(support.n) if _one_feature_each(support) else support.sums(1.0 / support.counts[support.indices])
+        return PerClient(
+            np.ones(support.n) if _one_feature_each(support) else support.sums(Lifted(1.0 / support.counts[support.indices]))
+        )
 
     def on(self, support: Support) -> Operator:
         kind = _FeaturePerClient if _one_feature_each(support) else _OwnerPerFeature
@@ -79,7 +81,7 @@ class PermK(Unbiased):
         if support.dense:
             return whole
         with np.errstate(divide="ignore"):
-            idle = np.exp(support.sums(np.log1p(-1.0 / support.counts[support.indices])))
+            idle = np.exp(support.sums(Lifted(np.log1p(-1.0 / support.counts[support.indices]))))
         return whole - idle * (HEAD_BITS + count_bits(self.entries(support)))
 
     @classmethod

@@ -29,7 +29,7 @@ class RandK(Sparsifier, Unbiased):
     """
 
     def omega(self, support: Support) -> PerClient:
-        return 1.0 / self.share(support) - 1.0
+        return PerClient(1.0 / self.share(support) - 1.0)
 
     @property
     def independent(self) -> bool:

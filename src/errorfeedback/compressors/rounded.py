@@ -58,7 +58,7 @@ class Rounded(Contractive):
         self.compressor.check(support)
 
     def alpha(self, support: Support) -> PerClient:
-        return (1 - relative_error(self.value_bits) ** 2) * self.compressor.alpha(support)
+        return PerClient((1 - relative_error(self.value_bits) ** 2) * self.compressor.alpha(support))
 
     def entries(self, support: Support) -> PerClient:
         return self.compressor.entries(support)
@@ -67,7 +67,7 @@ class Rounded(Contractive):
         return self.compressor.index_bits(support)
 
     def bits(self, support: Support) -> PerClient:
-        return self.compressor.bits(support) - (VALUE_BITS - self.value_bits) * self.entries(support)
+        return PerClient(self.compressor.bits(support) - (VALUE_BITS - self.value_bits) * self.entries(support))
 
     def on(self, support: Support) -> Operator:
         return _Rounding(self.compressor.on(support), self.value_bits)

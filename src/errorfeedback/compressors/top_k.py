@@ -34,7 +34,7 @@ class TopK(Sparsifier, Contractive):
     def index_bits(self, support: Support) -> PerClient:
         levels = self.levels(support)
         indexed = levels < support.sizes  # a client that sends all it has needs no index
-        return (levels * indexed * bits_per_index(support.sizes)).astype(np.float64)
+        return PerClient((levels * indexed * bits_per_index(support.sizes)).astype(np.float64))
 
     def on(self, support: Support) -> Operator:
         return _Selection(support, self.levels(support), self.frames(support))

@@ -40,7 +40,7 @@ class Step:
     def take(self, x: Model) -> None:
         """Go there, all the way, in place."""
         if self.prox is None:
-            descend(x, self.direction, self.gamma, self.scratch if self.asked else self.scratch[:0])
+            descend(x, self.direction, self.gamma, self.scratch if self.asked else Model(self.scratch[:0]))
         else:
             self.scratch[:] = x
             x -= self.gamma * self.direction

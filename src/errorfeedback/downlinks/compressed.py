@@ -18,7 +18,7 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import Model, Round
+from errorfeedback.core import Lifted, Model, Round
 from errorfeedback.downlinks.base import Broadcast, Downlink, Step
 from errorfeedback.sparsity.support import Support, full_support
 
@@ -49,10 +49,10 @@ class Compressed(Downlink):
         return np.zeros_like(x)
 
     def send(self, w: Model, x: Model, step: Step) -> tuple[Broadcast, Model]:
-        sent = self.compressor.on(_all_features(len(x)))(step.direction - w, Round(0, 0))
+        sent = self.compressor.on(_all_features(len(x)))(Lifted(step.direction - w), Round(0, 0))
         broadcast = Broadcast(sent.lifted(), sent.positions, (step.gamma,))
         w = self.receive(w, x, broadcast)
-        step.direction, step.taken = w, -step.gamma * w
+        step.direction, step.taken = w, Model(-step.gamma * w)
         return broadcast, w
 
     def receive(self, w: Model, x: Model, broadcast: Broadcast) -> Model:

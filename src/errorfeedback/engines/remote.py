@@ -100,7 +100,7 @@ class RemoteSession:
         mine = [] if self.own is None else [self.own.values(x)]
         answers = [np.frombuffer(answer, dtype=np.uint8) for answer in self._answers()]
         losses = [decode_losses(each, support, self.ctx) for each, support in zip(answers, self.supports, strict=True)]
-        return np.concatenate([*mine, *losses])
+        return PerClient(np.concatenate([*mine, *losses]))
 
     def memory(self) -> Any:
         self._ask("memory", b"")

@@ -81,7 +81,7 @@ class ThreadsSession:
         return joined(self._each(lambda part: part.observe(x, losses)))
 
     def values(self, x: Model, kept: bool = False) -> PerClient:
-        return np.concatenate(self._each(lambda part: part.values(x)))
+        return PerClient(np.concatenate(self._each(lambda part: part.values(x))))
 
     def memory(self) -> Any:
         return joined_memory([part.memory() for part in self._parts])

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from errorfeedback.core import Floats, Model
+from errorfeedback.core import Floats, PerColumn
 from errorfeedback.engines.base import Engine
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
@@ -331,7 +331,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 "larger penalty (l2, l1)",
             )
 
-    def _start(self, objective: Objective) -> Model | None:
+    def _start(self, objective: Objective) -> PerColumn | None:
         if not (self.warm_start and "coef_" in vars(self)):
             return None
         known = np.atleast_2d(self.coef_)
@@ -345,7 +345,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return known.ravel()
 
-    def _assign(self, x: Model, models: int) -> None:
+    def _assign(self, x: PerColumn, models: int) -> None:
         matrix = x.reshape(models, -1)
         self.coef_ = matrix[:, : self.n_features_in_].copy()
         self.intercept_ = matrix[:, -1].copy() if self.fit_intercept else np.zeros(models)

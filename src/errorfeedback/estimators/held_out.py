@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_expit, logsumexp
 
-from errorfeedback.core import Floats, Integers, Model, PerRow
+from errorfeedback.core import Floats, Integers, Model, PerColumn, PerRow
 from errorfeedback.problems.base import Problem
 
 
@@ -30,7 +30,7 @@ class HeldOut(ABC):
     columns: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     scale: Floats = field(default_factory=lambda: np.empty(0))
 
-    def at(self, problem: Problem, units: Model) -> Self:
+    def at(self, problem: Problem, units: PerColumn) -> Self:
         """For the points of this problem: an entry of the model is `units` times the solver's."""
         return replace(self, columns=problem.columns, scale=units[problem.columns])
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Floats, Model, Point
+from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, least_squares, logistic
@@ -45,16 +45,16 @@ class Objective:
     clients: NDArray[Any]
     """The names of all clients."""
 
-    def model(self, z: Model) -> Model:
+    def model(self, z: Model | PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data; columns that no client has are 0."""
         full = self.problem.extend(self.problem.restrict(z), np.zeros(self.rows.width))
         return full if self.scaling is None else self.scaling.unscaled(full)
 
-    def start(self, x: Model) -> Model:
+    def start(self, x: PerColumn) -> PerColumn:
         """z = x / S."""
         return x if self.scaling is None else self.scaling.rescaled(x)
 
-    def value(self, z: Model) -> float:
+    def value(self, z: Model | PerColumn) -> float:
         """F; all processes must ask at the same time."""
         z = self.problem.restrict(z)
         return self.problem.value(z) + self.penalty(z)
@@ -97,10 +97,10 @@ def penalised(
 
 def _check_size(part: Problem, rows: GLM) -> None:
     """Refuse numbers whose loss or gradient is infinite, or 0 by rounding, before anything has moved."""
-    values = np.empty(part.n)
+    values, zero = PerClient(np.empty(part.n)), Model(np.zeros(part.d, dtype=part.dtype))
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        grads = np.empty(part.support.size, dtype=part.dtype)
-        part.gradients(Point(np.zeros(part.d, dtype=part.dtype)), grads, values=values)
+        grads = Lifted(np.empty(part.support.size, dtype=part.dtype))
+        part.gradients(Point(zero), grads, values=values)
     finite = np.isfinite(grads).all() and np.isfinite(values).all()
     if finite and (values.max() >= np.finfo(np.float64).tiny or not rows.target.any()):
         return

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from errorfeedback.core import Floats, Model
+from errorfeedback.core import Floats, PerColumn
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.held_out import HeldOut, HeldOutValues
 from errorfeedback.estimators.objective import squares
@@ -38,7 +38,7 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         return HeldOutValues(A, numbers(y), weights, models)
 
-    def _assign(self, x: Model, models: int) -> None:
+    def _assign(self, x: PerColumn, models: int) -> None:
         super()._assign(x, models)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0])

@@ -14,7 +14,7 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.exact_on_common import ExactOnCommon
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import PerClient, PerColumn
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.held_out import HeldOut
@@ -80,7 +80,7 @@ class Before:
 class Trained:
     """A model in the units of the data, and the run that made it."""
 
-    x: Model
+    x: PerColumn
     run: Result
     loss: float
     """f + R at x."""
@@ -110,7 +110,7 @@ def train(
     objective: Objective,
     settings: TrainingSettings,
     *,
-    x0: Model | None = None,
+    x0: PerColumn | None = None,
     stop: Sequence[Stop] = (),
     held: HeldOut | None = None,
     watch: Callable[[dict[str, float]], None] | None = None,

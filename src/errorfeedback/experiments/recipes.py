@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from errorfeedback import api as ef
-from errorfeedback.core import Floats, Model
+from errorfeedback.core import Floats, PerColumn
 from errorfeedback.data.known import KNOWN, VARIABLE, find
 from errorfeedback.problems.base import Problem
 
@@ -40,7 +40,7 @@ class Recipe(ABC):
     @abstractmethod
     def make(self) -> Problem: ...
 
-    def start(self, problem: Problem) -> Model:
+    def start(self, problem: Problem) -> PerColumn:
         """x^0."""
         return np.zeros(problem.width)
 
@@ -114,7 +114,7 @@ class Libsvm(Recipe):
         clients = ef.Shuffled(self.n, seed=self.seed)
         return ef.logistic(A[:rows], y[:rows], clients=clients, intercept=self.intercept, dtype=self.dtype)
 
-    def start(self, problem: Problem) -> Model:
+    def start(self, problem: Problem) -> PerColumn:
         """Uniform in [-sqrt(1/D), sqrt(1/D)], as a linear layer of PyTorch starts; D: columns, intercept included."""
         side = np.sqrt(1.0 / problem.width)
         return np.random.default_rng(self.seed).uniform(-side, side, problem.width)
@@ -160,7 +160,7 @@ class Images(Recipe):
     def make(self) -> Problem:
         return ef.autoencoder(SOURCES[self.source](), clients=ef.Shuffled(self.n, seed=self.seed), code=self.code)
 
-    def start(self, problem: Problem) -> Model:
+    def start(self, problem: Problem) -> PerColumn:
         """D and E start as linear layers of PyTorch do: uniform in +-1/sqrt(inputs). (0 would be a stationary point.)"""
         half = problem.d // 2
         rng = np.random.default_rng(self.seed)
@@ -187,7 +187,7 @@ class ThreeClients(Recipe):
         A = np.vstack([2.0 * np.vstack([a, np.eye(3) / 2]) for a in self.vectors])
         return ef.least_squares(A, np.zeros(12), clients=3)
 
-    def start(self, problem: Problem) -> Model:
+    def start(self, problem: Problem) -> PerColumn:
         return np.ones(3)
 
 

@@ -105,7 +105,7 @@ class Method(ABC):
     def traffic(self, support: Support) -> Traffic:
         """What it sends, in frames of float64 values."""
         message = self.compressor.bits(support)
-        return Traffic(np.zeros(support.n), message)
+        return Traffic(PerClient(np.zeros(support.n)), message)
 
     def first_error2(self, norms2: PerClient) -> PerClient:
         """||g_i - grad f_i(x^0)||^2 after round 0, from ||grad f_i(x^0)||^2."""
@@ -123,7 +123,7 @@ class Method(ABC):
 
 def full_upload(support: Support) -> PerClient:
     """Bits of every client's whole gradient."""
-    return frame_bits(support.sizes, np.zeros_like(support.sizes), VALUE_BITS)
+    return PerClient(frame_bits(support.sizes, np.zeros_like(support.sizes), VALUE_BITS))
 
 
 class Memoryless(Method):

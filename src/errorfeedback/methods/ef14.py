@@ -29,7 +29,7 @@ class EF14(Method):
     memory: ClassVar[int] = 1
 
     def init(self, node: Node, ctx: Round) -> tuple[Message, Lifted]:
-        return self.client(np.zeros(node.support.size, dtype=node.problem.dtype), node, ctx)
+        return self.client(Lifted(np.zeros(node.support.size, dtype=node.problem.dtype)), node, ctx)
 
     def client(self, e: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
         e += node.gradients()

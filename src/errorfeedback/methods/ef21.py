@@ -63,11 +63,11 @@ class EF21(Method):
         return self.start
 
     def init(self, node: Node, ctx: Round) -> tuple[Message, Lifted]:
-        zero = np.zeros(node.support.size, dtype=node.problem.dtype)
+        zero = Lifted(np.zeros(node.support.size, dtype=node.problem.dtype))
         if not self.first.uploads:
             return node.compress.nothing(zero), zero
         grads = node.gradients()
-        return node.compress.everything(grads), grads.copy() if self.first.remembers else zero
+        return node.compress.everything(grads), Lifted(grads.copy()) if self.first.remembers else zero
 
     def client(self, g: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
         return node.compress.track(g, node.gradients(), ctx), g
@@ -85,7 +85,7 @@ class EF21(Method):
         return g, g
 
     def error(self, g: Lifted, grads: Lifted) -> Lifted:
-        return g - grads
+        return Lifted(g - grads)
 
     def estimate(self, g: Model) -> Model:
         return g
@@ -102,7 +102,7 @@ class EF21(Method):
         return "" if self.first.remembers == self.first.uploads else "the authors' start is not Algorithm 1's"
 
     def traffic(self, support: Support) -> Traffic:
-        return Traffic(full_upload(support) * self.first.uploads, self.compressor.bits(support))
+        return Traffic(PerClient(full_upload(support) * self.first.uploads), self.compressor.bits(support))
 
     def first_error2(self, norms2: PerClient) -> PerClient:
         return np.zeros_like(norms2) if self.first.remembers else norms2

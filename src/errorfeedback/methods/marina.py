@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from errorfeedback.compressors.base import Compressor, Operator, Unbiased
-from errorfeedback.core import Lifted, Model, Round
+from errorfeedback.core import Lifted, Model, PerClient, Round
 from errorfeedback.keyed import COIN, uniform
 from errorfeedback.methods.base import Method, Traffic, full_upload
 from errorfeedback.methods.node import Node
@@ -48,7 +48,7 @@ class MARINA(Method):
 
     def client(self, last: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
         grads = node.gradients()
-        message = node.compress.everything(grads) if self.synchronises(ctx) else node.compress(grads - last, ctx)
+        message = node.compress.everything(grads) if self.synchronises(ctx) else node.compress(Lifted(grads - last), ctx)
         last[:] = grads
         return message, last
 
@@ -66,4 +66,4 @@ class MARINA(Method):
     def traffic(self, support: Support) -> Traffic:
         assert self.p is not None, "bind() fills p in"
         full = full_upload(support)
-        return Traffic(full, self.p * full + (1 - self.p) * self.compressor.bits(support))
+        return Traffic(full, PerClient(self.p * full + (1 - self.p) * self.compressor.bits(support)))

@@ -18,8 +18,8 @@ class Node:
         self.problem, self.compress, self.support = problem, compress, problem.support
         self.at = Point()
         """Where the clients stand in this round."""
-        self._scratch = scratch[: problem.support.size]
-        self._values = np.zeros(problem.n)
+        self._scratch = Lifted(scratch[: problem.support.size])
+        self._values = PerClient(np.zeros(problem.n))
         self._holds_here = False  # the scratch holds the gradients where the clients stand
         self._holds_values = False
         self._has_read = False

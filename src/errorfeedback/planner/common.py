@@ -124,8 +124,8 @@ class Search:
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
         """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
         support = self.problem.support
-        kept = rare[support.indices].astype(np.float64)
-        steps, v = (FIRST_STEPS, kept.copy()) if v is None else (POWER_STEPS, v)
+        kept = Lifted(rare[support.indices].astype(np.float64))
+        steps, v = (FIRST_STEPS, Lifted(kept.copy())) if v is None else (POWER_STEPS, v)
         return power_steps(self.curvature, support, kept, v, steps), v
 
 

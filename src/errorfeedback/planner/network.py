@@ -196,7 +196,7 @@ class Wire:
     def seconds(self, rounds: float, up: float, down: float) -> float:
         """That many rounds, in which all clients together send and receive so many bits."""
         up_share, down_share = self._shares
-        return self.pace.slowest(up * up_share, down * down_share, rounds)
+        return self.pace.slowest(PerClient(up * up_share), PerClient(down * down_share), rounds)
 
 
 def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence[Network]) -> Floats:
@@ -216,7 +216,7 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
 
 def traffic(theory: Theory) -> tuple[PerClient, PerClient]:
     """Bits of every client's message up (on average, where it varies) and of its part of x down, in a round."""
-    return theory.compressor.bits(theory.support), VALUE_BITS * theory.sizes.astype(np.float64)
+    return theory.compressor.bits(theory.support), PerClient(VALUE_BITS * theory.sizes.astype(np.float64))
 
 
 def _given_rate(name: str, given: float | str | None) -> float | None:

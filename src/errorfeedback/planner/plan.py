@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.core import Lifted, PerClient
+from errorfeedback.core import Lifted, Model, PerClient
 from errorfeedback.methods.base import Method, full_upload
 from errorfeedback.planner.network import Pace
 from errorfeedback.problems.base import Problem, setup_bits
@@ -47,7 +47,7 @@ def origin(problem: Problem, relative: float) -> Origin:
     """Where every plan starts."""
     if not 0 < relative < 1:
         raise ValueError(f"epsilon = {relative}; it is the share of ||grad f(x^0)||^2 to reach, between 0 and 1")
-    x = np.zeros(problem.d)
+    x = Model(np.zeros(problem.d))
     grads = problem.gradients_at(x)
     gradient = problem.support.scatter(grads) / problem.n
     gap, norms2 = problem.value(x) - problem.lower_bound, problem.support.norms2(grads)
@@ -114,7 +114,7 @@ def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, pace: Pace 
     rounds = _rounds(theory, method, rule, gamma, start)
     first, up = method.traffic(theory.support)
     down = full_upload(theory.support)  # x on J_i, in frames as well
-    before = (first + start.setup_up, down * (first > 0) + start.setup_down)
+    before = (PerClient(first + start.setup_up), PerClient(down * (first > 0) + start.setup_down))
     return Plan(
         method=option.name,
         rule=type(rule).__name__,
@@ -143,5 +143,9 @@ def _error(theory: Theory, method: Method, proof: Proof, start: Origin) -> float
     """A bound on sum_i w_i G_i in the round from which on Psi falls."""
     if proof.first == 0:
         return float(proof.weights @ method.first_error2(start.norms2))
-    kept = start.norms2 if theory.rare.all() else theory.support.norms2(start.grads * theory.rare[theory.support.indices])
+    kept = (
+        start.norms2
+        if theory.rare.all()
+        else theory.support.norms2(Lifted(start.grads * theory.rare[theory.support.indices]))
+    )
     return float(proof.weights @ ((1 - theory.alpha_i) * kept))

@@ -29,7 +29,7 @@ class Slopes(Probe):
             return np.zeros((node.support.n, 1)), here
         error = node.error()
         unknown = node.peek() if error is None else -error
-        return node.support.sums(unknown * (here - last))[:, None], here
+        return node.support.sums(Lifted(unknown * (here - last)))[:, None], here
 
     def hear(self, numbers: Floats, hearing: Hearing) -> float:
         return float(np.mean(numbers[:, 0])) + hearing.known_slope

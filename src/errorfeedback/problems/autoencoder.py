@@ -37,7 +37,7 @@ class Autoencoder(Problem):
         return D.reshape(features, self.code), E.reshape(self.code, features)
 
     def values(self, at: Point) -> PerClient:
-        return np.array([_mean_square((a @ E.T) @ D.T - a) for a, D, E in self._clients(at)])
+        return PerClient(np.array([_mean_square((a @ E.T) @ D.T - a) for a, D, E in self._clients(at)]))
 
     def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
         parts = out.reshape(self.n, 2, self.d // 2)
@@ -55,7 +55,7 @@ class Autoencoder(Problem):
         chosen, ends = (None, self.rows) if rows is None else sampled_rows(rows, self.rows, self.support.first)
         for i, (lo, hi) in enumerate(pairwise(ends)):
             x = at.shared if at.shared is not None else at.on(self.support.gather)[i * self.d : (i + 1) * self.d]
-            yield self.data[lo:hi] if chosen is None else self.data[chosen[lo:hi]], *self.split(x)
+            yield self.data[lo:hi] if chosen is None else self.data[chosen[lo:hi]], *self.split(Model(x))
 
     @property
     def work(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerColumn, PerRow, Point, Sample
 from errorfeedback.notebook import table
 from errorfeedback.sparsity.support import Support
 
@@ -79,38 +79,38 @@ class Problem(ABC):
         """Columns of the data that no client has; they stay at their start."""
         return self.width - self.d
 
-    def restrict(self, x: Model) -> Model:
+    def restrict(self, x: Model | PerColumn) -> Model:
         """The active entries of x."""
         x = np.ascontiguousarray(x, dtype=self.dtype)
         if x.shape == (self.d,):
-            return x
+            return Model(x)
         if x.shape == (self.width,):
-            return x[self.columns]
+            return Model(x[self.columns])
         raise ValueError(f"x has shape {x.shape}; this problem takes ({self.width},), one entry per column of the data")
 
-    def extend(self, x: Model, start: Model) -> Model:
+    def extend(self, x: Model, start: PerColumn) -> PerColumn:
         """x with one entry per column of the data; columns that no client has come from `start`."""
         out = np.array(start, dtype=self.dtype)
         out[self.columns] = x
         return out
 
-    def values_at(self, x: Model) -> PerClient:
+    def values_at(self, x: Model | PerColumn) -> PerClient:
         """f_i(x) of every client."""
         return self.values(Point(self.restrict(x)))
 
-    def gradients_at(self, x: Model) -> Lifted:
+    def gradients_at(self, x: Model | PerColumn) -> Lifted:
         """The gradients of all f_i at x, lifted."""
-        out = np.empty(self.support.size, dtype=self.dtype)
+        out = Lifted(np.empty(self.support.size, dtype=self.dtype))
         self.gradients(Point(self.restrict(x)), out)
         return out
 
-    def value(self, x: Model) -> float:
+    def value(self, x: Model | PerColumn) -> float:
         """f(x)."""
         return float(np.mean(self.values_at(x)))
 
-    def gradient(self, x: Model) -> Model:
+    def gradient(self, x: Model | PerColumn) -> Model:
         """The gradient of f, one entry per active feature."""
-        return self.support.scatter(self.gradients_at(x)) / self.n
+        return Model(self.support.scatter(self.gradients_at(x)) / self.n)
 
     def __str__(self) -> str:
         return f"n = {self.n} clients, d = {self.d} features, c = {self.support.c}, r = {self.support.r}"

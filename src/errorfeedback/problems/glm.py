@@ -70,7 +70,7 @@ class GLM(Problem, Bounded, ReadsAhead):
     @property
     def weight_sums(self) -> PerClient:
         """The sum of every client's sample weights."""
-        return np.zeros(self.n) if self.sample_weight is None else _per_client(self.sample_weight, self.rows)
+        return PerClient(np.zeros(self.n) if self.sample_weight is None else _per_client(self.sample_weight, self.rows))
 
     @property
     def fill(self) -> Fill:
@@ -89,22 +89,22 @@ class GLM(Problem, Bounded, ReadsAhead):
     def values(self, at: Point) -> PerClient:
         blocks, x = self._standing(at)
         z = blocks.predictions
-        blocks.forward(x, z, np.empty(self.support.size, dtype=self.dtype))
+        blocks.forward(x, z, Lifted(np.empty(self.support.size, dtype=self.dtype)))
         losses = self._over_clients(self.loss.values(z, self.target))
         if not self.regularizer.curvature:
             return losses
-        return losses + self.support.sums(self.regularizer.values(at.on(self.support.gather)))
+        return PerClient(losses + self.support.sums(self.regularizer.values(at.on(self.support.gather))))
 
     def _standing(self, at: Point) -> tuple[Blocks, Model]:
-        """The rows, and what their kernels read x from."""
+        """The rows, and what their kernels read x from: clients with points of their own share no feature of a longer x."""
         if at.shared is not None:
             return self.blocks, at.shared if self._ready(at.shared) else self.restrict(at.shared)
-        return self.separate_blocks, at.on(self.support.gather)
+        return self.separate_blocks, Model(at.on(self.support.gather))
 
     def _over_clients(self, losses: PerRow) -> PerClient:
         if self.sample_weight is not None:
-            return np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64)
-        return np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows)
+            return PerClient(np.add.reduceat(losses * self.shares, self.rows[:-1], dtype=np.float64))
+        return PerClient(np.add.reduceat(losses, self.rows[:-1], dtype=np.float64) / np.diff(self.rows))
 
     def _ready(self, x: Model) -> bool:
         """Whether kernels can read x as it is."""
@@ -353,4 +353,4 @@ def layout_for(fill: Fill) -> type[Blocks]:
 
 
 def _per_client(w: PerRow, rows: Integers) -> PerClient:
-    return np.add.reduceat(w, rows[:-1], dtype=np.float64)
+    return PerClient(np.add.reduceat(w, rows[:-1], dtype=np.float64))

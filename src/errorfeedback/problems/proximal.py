@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from errorfeedback.core import Model
+from errorfeedback.core import Model, PerColumn
 from errorfeedback.problems.base import Problem
 
 
@@ -51,9 +51,9 @@ class ElasticNet:
         np.copysign(size, x, out=x)
 
 
-def _active(problem: Problem, name: str, weights: Model) -> Model:
+def _active(problem: Problem, name: str, weights: PerColumn) -> Model:
     if weights.ndim and weights.shape != (problem.width,):
         raise ValueError(
             f"{name} has shape {weights.shape}; give one number, or one per column of the data, ({problem.width},)"
         )
-    return np.broadcast_to(weights, (problem.width,))[problem.columns]
+    return Model(np.broadcast_to(weights, (problem.width,))[problem.columns])

@@ -49,10 +49,10 @@ class NonconvexPenalty:
         return self.lam == 0
 
     def values(self, x: Lifted) -> Lifted:
-        return self.lam * x**2 / (1.0 + x**2)
+        return Lifted(self.lam * x**2 / (1.0 + x**2))
 
     def slopes(self, x: Lifted) -> Lifted:
-        return 2.0 * self.lam * x / (1.0 + x**2) ** 2
+        return Lifted(2.0 * self.lam * x / (1.0 + x**2) ** 2)
 
 
 @dataclass(frozen=True)

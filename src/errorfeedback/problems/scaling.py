@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Lifted, Model, PerClient, Point, Sample
+from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point, Sample
 from errorfeedback.problems.base import Bounded, Curvature, Prepared, Problem, ReadsAhead, curvature_of
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
@@ -49,18 +49,18 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
 
     def read_ahead(self, x: Model, work: Lifted) -> bool:
         far = x.nbytes >= FAR and x.shape == (self.d,)
-        return far and isinstance(self.inner, ReadsAhead) and self.inner.read_ahead(self.scale * x, work)
+        return far and isinstance(self.inner, ReadsAhead) and self.inner.read_ahead(Model(self.scale * x), work)
 
     def gradients_after_reading(self, x: Model, out: Lifted, values: PerClient | None) -> None:
         assert isinstance(self.inner, ReadsAhead), "who does not read ahead has not read"
-        self.inner.gradients_after_reading(self.scale * x, out, values)
+        self.inner.gradients_after_reading(Model(self.scale * x), out, values)
         out *= self._lifted_scale
 
     def _inside(self, at: Point) -> Point:
         """Where the clients stand in the variable of `inner`."""
         if at.shared is not None:
-            return Point(shared=self.scale * at.shared)
-        return Point(own=self._lifted_scale * at.on(self.support.gather))
+            return Point(shared=Model(self.scale * at.shared))
+        return Point(own=Lifted(self._lifted_scale * at.on(self.support.gather)))
 
     @cached_property
     def _lifted_scale(self) -> Lifted:
@@ -95,13 +95,13 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
     def lower_bound(self) -> float:
         return self.inner.lower_bound
 
-    def unscaled(self, z: Model) -> Model:
+    def unscaled(self, z: PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data."""
         out = np.array(z, dtype=self.dtype)
         out[self.columns] *= self.scale
         return out
 
-    def rescaled(self, x: Model) -> Model:
+    def rescaled(self, x: PerColumn) -> PerColumn:
         """z = x / S, one entry per column of the data."""
         out = np.array(x, dtype=self.dtype)
         out[self.columns] /= self.scale
@@ -120,11 +120,11 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE) -> Scaled:
     [9.5367431640625e-07, 1024.0]
     """
     support = problem.support
-    exponents = np.rint(np.log2(_sums(problem))).astype(np.float64)
+    exponents = Lifted(np.rint(np.log2(_sums(problem))).astype(np.float64))
     sums = processes.in_turn(np.zeros(problem.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(problem, exponents) * support.sizes).sum())
     down = 8 * problem.dtype.itemsize * support.size
-    scale = (1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype)
+    scale = Model((1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype))
     exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
     return Scaled(
         support=support,
@@ -153,5 +153,5 @@ def _offset_bits(problem: Problem, exponents: Lifted) -> PerClient:
     return np.ceil(np.log2(spread + 1))
 
 
-def _columns_times(matrix: sparse.csr_array, factors: Lifted) -> sparse.csr_array:
+def _columns_times(matrix: sparse.csr_array, factors: Floats) -> sparse.csr_array:
     return sparse.csr_array((matrix.data * factors[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)

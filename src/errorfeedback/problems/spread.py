@@ -76,11 +76,12 @@ class Spread(Problem, Bounded, Normed, Prepared):
 
     def values(self, at: Point) -> PerClient:
         """f_i of every client; all processes must ask at the same time."""
-        return np.concatenate(self._processes.all(self.part.values(at)))
+        return PerClient(np.concatenate(self._processes.all(self.part.values(at))))
 
     def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
         """All gradients, lifted; all processes must ask at the same time."""
-        mine, losses = np.empty(self.part.support.size, dtype=self.dtype), np.empty(self.part.n)
+        mine = Lifted(np.empty(self.part.support.size, dtype=self.dtype))
+        losses = PerClient(np.empty(self.part.n))
         self.part.gradients(at, mine, rows=rows, values=losses)
         grads, losses_of_all = (np.concatenate(each) for each in zip(*self._processes.all((mine, losses)), strict=True))
         out[:] = grads

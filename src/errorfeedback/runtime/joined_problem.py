@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from errorfeedback.core import PerClient
 from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.spread import Spread, joined_support
@@ -24,7 +25,7 @@ def joined_problem(part: Problem, processes: ProcessGroup) -> Problem:
         columns=part.columns,
         width=part.width,
         dtype=part.dtype,
-        L_i=np.concatenate(norms),
+        L_i=PerClient(np.concatenate(norms)),
         size=sum(work),
         exchange=setup_bits(part),
         lower=part.lower_bound,

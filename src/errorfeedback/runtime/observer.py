@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from errorfeedback.clients.shard import Observation
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.engines.base import Session
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
@@ -46,7 +46,7 @@ class Observer:
         seen, n = session.observe(x), self.support.n
         f = self.objective(seen.values, x)
         found = {"f": f, "grad_norm2": norm2(self.support.scatter(seen.grads) / n)}
-        G_i = np.zeros(n) if seen.error is None else self.support.norms2(seen.error)
+        G_i = PerClient(np.zeros(n)) if seen.error is None else self.support.norms2(seen.error)
         G = float(np.mean(G_i))
         if seen.error is not None:
             found |= {"G": G, "c_t": n * self.error2(seen, g) / G if G > 0 else 0.0}
@@ -57,6 +57,6 @@ class Observer:
         return found
 
 
-def norm2(v: Model) -> float:
+def norm2(v: Floats) -> float:
     """||v||^2, in float64 whatever v is in."""
     return float(np.square(v, dtype=np.float64).sum())

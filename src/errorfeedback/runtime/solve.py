@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.clients.order import Setup
-from errorfeedback.core import Model
+from errorfeedback.core import PerColumn
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.steepest import Steepest
 from errorfeedback.downlinks.base import Downlink
@@ -39,7 +39,7 @@ from errorfeedback.theory.certificate import Certificate, certify
 class Result:
     """The model and what led to it."""
 
-    x: Model
+    x: PerColumn
     """One entry per column of the data."""
     history: History
     theory: Theory
@@ -86,7 +86,7 @@ def solve(
     direction: Direction | None = None,
     downlink: Downlink | None = None,
     rounds: int,
-    x0: Model | None = None,
+    x0: PerColumn | None = None,
     seed: int = 0,
     every: int = 1,
     densely: int = 0,
@@ -159,7 +159,7 @@ def carry_out(
     direction: Direction,
     downlink: Downlink,
     rounds: int,
-    x0: Model,
+    x0: PerColumn,
     seed: int,
     every: int,
     densely: int,
@@ -212,7 +212,7 @@ def carry_out(
     )
 
 
-def _checked_start(problem: Problem, x0: Model) -> Model:
+def _checked_start(problem: Problem, x0: PerColumn) -> PerColumn:
     x = np.asarray(x0, dtype=np.float64)
     if x.shape != (problem.width,):
         raise ValueError(f"x0 has shape {x.shape}; it needs one entry per column of the data, ({problem.width},)")

@@ -47,7 +47,7 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
         batch = max(1, 2**24 // int(s) ** 2)
         for part in np.array_split(clients, -(-len(clients) // batch)):
             norms[part] = _dense_norms(k, support, part, int(s)) if s <= GRAM_LIMIT else _large_norms(k, support, part)
-    return norms
+    return PerClient(norms)
 
 
 def _lanczos_norms(
@@ -55,13 +55,13 @@ def _lanczos_norms(
 ) -> tuple[PerClient, NDArray[np.bool_]]:
     """The bounds of the clients that are done, and which those are; nothing is done for those that are spared."""
     start = np.zeros(support.size)
-    norms, done = np.zeros(support.n), support.sizes == 0 if spared is None else (support.sizes == 0) | spared
+    norms, done = PerClient(np.zeros(support.n)), support.sizes == 0 if spared is None else (support.sizes == 0) | spared
     for i in np.flatnonzero(~done):
         uniforms(SEED, 0, _key(k, support, int(i)), start[support.indptr[i] : support.indptr[i + 1]])
     start -= 0.5
     segments = support.indptr
     _lanczos(k.lifted.data, k.lifted.indices, k.lifted.indptr, k.weights, k.rows, segments, start, close, norms, done)
-    return norms * (1 + ROUNDING * np.sqrt(np.maximum(support.sizes, 1))), done
+    return PerClient(norms * (1 + ROUNDING * np.sqrt(np.maximum(support.sizes, 1)))), done
 
 
 def _key(k: Curvature, support: Support, i: int) -> int:
@@ -87,7 +87,7 @@ def _large_norms(k: Curvature, support: Support, clients: Integers) -> PerClient
         key = _key(k, support, i)
         return largest_eigenvalue(lambda v: block.T @ (k.weights[rows] * (block @ v)), block.shape[1], key).upper
 
-    return np.array([norm(int(i)) for i in clients])
+    return PerClient(np.array([norm(int(i)) for i in clients]))
 
 
 @numba.njit(cache=True)
@@ -194,7 +194,7 @@ def _product(
 
 def power_steps(k: Curvature, support: Support, kept: Lifted, v: Lifted, steps: int) -> PerClient:
     """||P H_i P|| of every client, approximately: that many power steps on v (in place), with P = diag(kept)."""
-    lengths = np.zeros(support.n)
+    lengths = PerClient(np.zeros(support.n))
     lifted, segments = k.lifted, support.indptr
     _power_steps(lifted.data, lifted.indices, lifted.indptr, k.weights, k.rows, segments, kept, steps, v, lengths)
     return lengths

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import Floats, PerClient
 from errorfeedback.problems.base import Curvature, Normed, Problem, curvature_of
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.products import squares_times, times, transposed_times
@@ -58,7 +58,7 @@ class Smoothness:
     def L_i(self) -> PerClient:
         """Smoothness of every f_i (Assumption 2)."""
         k = self.curvature
-        return client_norms(k, self.support) + k.diagonal
+        return PerClient(client_norms(k, self.support) + k.diagonal)
 
     @cached_property
     def found(self) -> dict[bytes, Eigenvalue]:
@@ -90,7 +90,7 @@ class Smoothness:
     @property
     def lemma_2(self) -> float:
         """Lemma 2's bound on L_plus."""
-        return float(np.sqrt(self.support.max_over_features(self.L_i**2) / self.support.n))
+        return float(np.sqrt(self.support.max_over_features(PerClient(self.L_i**2)) / self.support.n))
 
     @property
     def L_pm(self) -> float:
@@ -141,16 +141,16 @@ class Smoothness:
         slack = ROUNDING * np.sqrt(self.support.d) * self._squares.upper
         return float(np.sqrt(top.upper + slack)), top.words
 
-    def _hessian(self, v: Model) -> Model:
+    def _hessian(self, v: Floats) -> Floats:
         """(1/n) sum_i A_i' diag(w) A_i v."""
         k = self.curvature
-        out: Model = transposed_times(k.A, k.weights * times(k.A, v))
+        out: Floats = transposed_times(k.A, k.weights * times(k.A, v))
         out /= self.support.n
         return out
 
-    def _mean_square(self, v: Model) -> Model:
+    def _mean_square(self, v: Floats) -> Floats:
         """(1/n) sum_i (A_i' diag(w) A_i)^2 v."""
-        out: Model = squares_times(self.curvature, self.support, v)
+        out: Floats = squares_times(self.curvature, self.support, v)
         out /= self.support.n
         return out
 

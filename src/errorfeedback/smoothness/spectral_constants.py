@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import Floats, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.constants import Smoothness, smoothness
@@ -34,7 +34,7 @@ CLOSE = 1e-6
 def rows_L_i(s: Smoothness, rare: Mask) -> PerClient:
     """||P H_i P|| of every client: the smoothness of the rows' part of f_i in the rare features."""
     if rare.all():
-        return s.L_i - s.curvature.diagonal
+        return PerClient(s.L_i - s.curvature.diagonal)
     k = s.curvature
     A = sparse.csr_array(k.A[:, np.flatnonzero(rare)])
     support, positions = support_of(A.indptr[k.rows], A.indices, A.shape[1])
@@ -67,11 +67,11 @@ def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClien
     ):  # sum_i v_i K_i <= max_i (v_i/u_i) sum_i u_i K_i
         key = rare.tobytes()
         if key not in s.found:
-            s.found[key] = _weighted_eigenvalue(s, u, rare, L_rare)
+            s.found[key] = _weighted_eigenvalue(s, PerClient(u), rare, L_rare)
         top = replace(s.found[key], upper=float(ratios.max()) * s.found[key].upper)
     else:
         top = _weighted_eigenvalue(s, v, rare, L_rare)
-    norms = over_features(s, v * L_rare * (s.L_i - s.curvature.diagonal), np.ones_like(rare))
+    norms = over_features(s, PerClient(v * L_rare * (s.L_i - s.curvature.diagonal)), np.ones_like(rare))
     return top if top.upper <= norms else Eigenvalue(norms, "norms", tight=False)
 
 
@@ -81,13 +81,13 @@ def _weighted_eigenvalue(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerCli
     if k.quadratic:
         weights = np.repeat(v, s.support.sizes) * rare[s.support.indices]
 
-        def product(x: Model) -> Model:
+        def product(x: Floats) -> Floats:
             return squares_times(k, s.support, x, weights)
     else:
         rows = k.weights * np.repeat(v * L_rare, np.diff(k.rows))
 
-        def product(x: Model) -> Model:
-            out: Model = transposed_times(k.A, rows * times(k.A, x))
+        def product(x: Floats) -> Floats:
+            out: Floats = transposed_times(k.A, rows * times(k.A, x))
             return out
 
     return largest_eigenvalue(product, s.support.d, key_of(np.array([s.key]), v, rare), CLOSE)
@@ -105,7 +105,7 @@ def weighted_gradient_change(s: Smoothness, v: PerClient, rare: Mask, L_rare: Pe
 
 def over_features(s: Smoothness, v: PerClient, rare: Mask) -> float:
     """max over rare j of sum_{i in I_j} v_i; 0 where no feature is rare."""
-    return float(s.support.scatter(np.repeat(v, s.support.sizes))[rare].max(initial=0.0))
+    return float(s.support.scatter(s.support.repeat(v))[rare].max(initial=0.0))
 
 
 def L_plus_spectral(problem: Problem) -> tuple[float, str]:
@@ -119,5 +119,5 @@ def _L_plus_spectral(problem: Problem) -> tuple[float, str]:
     if s.curvature.quadratic:
         return published  # the exact one, or the exact rows' part plus the penalty's, or Lemma 2
     rare = np.ones(s.support.d, dtype=bool)
-    spectral = weighted_gradient_change(s, np.full(s.support.n, 1 / s.support.n), rare, rows_L_i(s, rare))
+    spectral = weighted_gradient_change(s, PerClient(np.full(s.support.n, 1 / s.support.n)), rare, rows_L_i(s, rare))
     return min(spectral, published)

@@ -94,25 +94,29 @@ class Support:
 
     def gather(self, x: Model) -> Lifted:
         """P x: every client's coordinates of x."""
-        return x[self.indices]
+        return Lifted(x[self.indices])
 
     def scatter(self, u: Lifted) -> Model:
         """P'u: the sum over clients, added up in client order."""
         total = np.zeros(self.d, dtype=u.dtype)
         add_at(total, self.indices, u)
-        return total
+        return Model(total)
 
     def norms2(self, u: Lifted) -> PerClient:
         """||u_i||^2 of every client."""
-        return self.sums(np.square(u, dtype=np.float64))
+        return self.sums(Lifted(np.square(u, dtype=np.float64)))
 
     def sums(self, u: Lifted) -> PerClient:
         """The sum of every client's segment."""
-        return np.add.reduceat(u, self.indptr[:-1], dtype=np.float64)
+        return PerClient(np.add.reduceat(u, self.indptr[:-1], dtype=np.float64))
+
+    def repeat(self, weights: PerClient) -> Lifted:
+        """Every client's number at each of its positions."""
+        return Lifted(np.repeat(weights, self.sizes))
 
     def max_over_features(self, weights: PerClient) -> float:
         """max_j sum_{i in I_j} w_i."""
-        return float(self.scatter(np.repeat(weights, self.sizes)).max())
+        return float(self.scatter(self.repeat(weights)).max())
 
     def separate(self) -> Support:
         """As if no two clients shared a feature: the lifted space in place of R^d."""

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from errorfeedback.core import VALUE_BITS
+from errorfeedback.core import VALUE_BITS, PerClient
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
@@ -69,7 +69,7 @@ def bound_of_clients(theory: Theory) -> float:
     digits, exponent = np.frexp(theory.L_i)
     steps = 2.0 ** (ROUGH_BITS - 11)  # sign and exponent take 12 bits, and the leading digit none
     rounded = np.ldexp(np.ceil(steps * digits) / steps, exponent)
-    return theory.support.max_over_features(rounded) / theory.n
+    return theory.support.max_over_features(PerClient(rounded)) / theory.n
 
 
 @dataclass(frozen=True)

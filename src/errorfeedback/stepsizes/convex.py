@@ -30,7 +30,7 @@ class Convex(LyapunovRule):
         return "" if theory.convex else "some f_i is not convex (the penalty is not)"
 
     def shares(self, theory: Theory) -> PerClient:
-        return positive(theory.rows_L_i * theory.xi_i**2, theory)
+        return positive(PerClient(theory.rows_L_i * theory.xi_i**2), theory)
 
     def M(self, theory: Theory) -> float:
         return sqrt(theory.L / theory.n * theory.over_rare(self.shares(theory)))

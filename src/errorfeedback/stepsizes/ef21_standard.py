@@ -43,4 +43,4 @@ class EF21Standard(Proved):
         return 1.0 / (theory.L + theory.L_tilde * xi(ALPHAS[self.alpha](theory)))
 
     def weights(self, theory: Theory) -> PerClient:
-        return np.full(theory.n, 1 / (theory.n * (1 - np.sqrt(1 - ALPHAS[self.alpha](theory)))))  # q_i = 1/n
+        return PerClient(np.full(theory.n, 1 / (theory.n * (1 - np.sqrt(1 - ALPHAS[self.alpha](theory))))))  # q_i = 1/n

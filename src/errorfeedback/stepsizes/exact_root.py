@@ -28,7 +28,7 @@ class ExactRoot(LyapunovRule):
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 
     def shares(self, theory: Theory) -> PerClient:
-        return np.asarray(theory.alpha_i < 1, dtype=np.float64)
+        return PerClient(np.asarray(theory.alpha_i < 1, dtype=np.float64))
 
     def M(self, theory: Theory) -> float:
         c = theory.over_rare(self.shares(theory))

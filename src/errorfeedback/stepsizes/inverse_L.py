@@ -24,4 +24,4 @@ class InverseL(Proved):
         return 1.0 / theory.L
 
     def weights(self, theory: Theory) -> PerClient:
-        return np.zeros(theory.n)  # Psi = f - f*
+        return PerClient(np.zeros(theory.n))  # Psi = f - f*

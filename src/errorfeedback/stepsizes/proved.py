@@ -36,7 +36,7 @@ LEAST = 1e-12
 def positive(s: PerClient, theory: Theory) -> PerClient:
     """s_i > 0 for every client that has an error, also for one whose curvature is 0 or next to nothing: every s_i that is
     at least the rule's own choice will do in its proof."""
-    return np.where(theory.alpha_i < 1, np.maximum(s, LEAST * s.max() or 1.0), s)
+    return PerClient(np.where(theory.alpha_i < 1, np.maximum(s, LEAST * s.max() or 1.0), s))
 
 
 def largest_root(L: float, M: float) -> float:
@@ -88,7 +88,7 @@ class LyapunovRule(Proved):
     def weights(self, theory: Theory) -> PerClient:
         s = self.shares(theory)
         B = theory.over_rare(s)
-        return np.divide(B, theory.n**2 * s * theory.theta_i, out=np.zeros(theory.n), where=theory.alpha_i < 1)
+        return PerClient(np.divide(B, theory.n**2 * s * theory.theta_i, out=np.zeros(theory.n), where=theory.alpha_i < 1))
 
     def first(self, method: Method) -> int:
         return method.exact_from

@@ -31,4 +31,5 @@ class RareFeatures(Proved):
         return 1.0 / (theory.L + theory.L_plus * sqrt(theory.c / theory.n) * xi(ALPHAS[self.alpha](theory)))
 
     def weights(self, theory: Theory) -> PerClient:
-        return np.full(theory.n, theory.c / (theory.n**2 * (1 - sqrt(1 - ALPHAS[self.alpha](theory)))))  # q_i = c/n^2
+        weight = theory.c / (theory.n**2 * (1 - sqrt(1 - ALPHAS[self.alpha](theory))))  # q_i = c/n^2
+        return PerClient(np.full(theory.n, weight))

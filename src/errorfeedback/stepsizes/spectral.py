@@ -30,11 +30,11 @@ class Spectral(LyapunovRule):
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 
     def shares(self, theory: Theory) -> PerClient:
-        return positive((theory.rows_L_i + theory.smoothness.curvature.diagonal) * theory.xi_i, theory)
+        return positive(PerClient((theory.rows_L_i + theory.smoothness.curvature.diagonal) * theory.xi_i), theory)
 
     def M(self, theory: Theory) -> float:
         s = self.shares(theory)
-        v = np.divide(theory.xi_i**2, s, out=np.zeros(theory.n), where=theory.alpha_i < 1)
+        v = PerClient(np.divide(theory.xi_i**2, s, out=np.zeros(theory.n), where=theory.alpha_i < 1))
         if not v.any():
             return 0.0
         change, _ = weighted_gradient_change(theory.smoothness, v, theory.rare, theory.rows_L_i)

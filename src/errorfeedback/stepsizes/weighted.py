@@ -29,7 +29,7 @@ class Weighted(LyapunovRule):
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 
     def shares(self, theory: Theory) -> PerClient:
-        return positive(theory.L_i * theory.xi_i, theory)
+        return positive(PerClient(theory.L_i * theory.xi_i), theory)
 
     def M(self, theory: Theory) -> float:
         s = self.shares(theory)

@@ -137,13 +137,13 @@ class Theory:
     @cached_property
     def theta_i(self) -> PerClient:
         """1 - sqrt(1 - alpha_i): every client's own contraction (Lemma 10 per client)."""
-        return 1 - np.sqrt(1 - self.alpha_i)
+        return PerClient(1 - np.sqrt(1 - self.alpha_i))
 
     @cached_property
     def xi_i(self) -> PerClient:
         """xi(alpha_i)."""
         s = np.sqrt(1 - self.alpha_i)
-        return np.asarray(s * (1 + s) / self.alpha_i)
+        return PerClient(np.asarray(s * (1 + s) / self.alpha_i))
 
     @cached_property
     def rare(self) -> NDArray[np.bool_]:

@@ -154,7 +154,7 @@ def encode_losses(losses: PerClient, first: int, ctx: Round) -> Bytes:
 def decode_losses(sent: Bytes, clients: Support, ctx: Round) -> PerClient:
     """The losses again."""
     support, known = _one_each(clients.n, clients.first)
-    return decode(sent, known, support, ctx, np.dtype(np.float64))[0].values
+    return PerClient(decode(sent, known, support, ctx, np.dtype(np.float64))[0].values)
 
 
 def _stored(values: Floats, value_bits: int | None, precision: np.dtype[Any]) -> NDArray[Any]:

@@ -56,7 +56,7 @@ class Message:
 
     def lifted(self) -> Lifted:
         """The message as a lifted vector."""
-        return self.add_to(np.zeros(self.support.size, dtype=self.values.dtype))
+        return self.add_to(Lifted(np.zeros(self.support.size, dtype=self.values.dtype)))
 
 
 NOWHERE = np.empty(0, dtype=np.int64)
