@@ -28,13 +28,13 @@ def __getattr__(name: str) -> Any:
     if name in ESTIMATORS:
         return getattr(import_module("errorfeedback.estimators"), name)
     api = import_module("errorfeedback.api")
-    found = vars(api).get(name)
-    if found is None:
-        found = api.discovered().get(name)
-    if found is None:
+    value = vars(api).get(name)
+    if value is None:
+        value = api.discovered().get(name)
+    if value is None:
         raise AttributeError(f"errorfeedback has no {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

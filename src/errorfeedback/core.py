@@ -34,10 +34,10 @@ AUTHORS_VALUE_BITS = 32
 
 def precision(dtype: DTypeLike) -> np.dtype[Any]:
     """The dtype, if a problem may be stored in it."""
-    found = np.dtype(dtype)
-    if found not in PRECISIONS:
-        raise ValueError(f"dtype = {found}; data, memory and messages are float64 or float32")
-    return found
+    kind = np.dtype(dtype)
+    if kind not in PRECISIONS:
+        raise ValueError(f"dtype = {kind}; data, memory and messages are float64 or float32")
+    return kind
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 def members(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
     """The final subclasses of `base` in the files of `package` (its base.py holds what they share), by name."""
-    found: dict[str, type[T]] = {}
+    family: dict[str, type[T]] = {}
     for info in sorted(iter_modules(package.__path__), key=lambda info: info.name):
         if info.name == "base":
             continue
@@ -26,5 +26,5 @@ def members(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
                 and not inspect.isabstract(member)
                 and not name.startswith("_")
             ):
-                found[name] = member
-    return found
+                family[name] = member
+    return family

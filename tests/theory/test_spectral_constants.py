@@ -141,4 +141,4 @@ def test_weights_that_are_alike_share_an_eigenvalue_that_is_still_above(kind: st
             shared = np.sqrt(spectral_constants.weighted_curvature(s, v, rare, L).upper)
             norms = np.sqrt(spectral_constants.over_features(s, v * L * (s.L_i - s.curvature.diagonal), rare))
             assert min(own, norms) * (1 - 1e-12) <= shared <= own * np.sqrt(spectral_constants.ALIKE) * 1.000001
-    assert len(s.found) == 1
+    assert len(s.shared_eigenvalues) == 1

@@ -104,6 +104,6 @@ def model_and_data(run: Path, source: str, reading: Reading) -> tuple[Saved, Dat
         raise FileNotFoundError(f"{run}: no such folder or model file; `errorfeedback train DATA --out {run}` makes one")
     saved = load(run / MODEL if run.is_dir() else run)
     given = reading.target if reading.target is not None else saved.provenance.get("target")
-    found = read(source, replace(reading, target=given), encoding=saved.encoding)
-    say(found.notes)
-    return saved, found
+    rows = read(source, replace(reading, target=given), encoding=saved.encoding)
+    say(rows.notes)
+    return saved, rows

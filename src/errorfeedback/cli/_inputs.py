@@ -47,10 +47,10 @@ def estimator_of(
 
 def rows_of(inputs: Inputs, processes: ProcessGroup = SINGLE) -> Data:
     """The rows of this process, with the client of each; rank 0 says what was decided in reading."""
-    found = _rows(inputs, processes)
+    data = _rows(inputs, processes)
     if not processes.rank:
-        say(found.notes)
-    return found
+        say(data.notes)
+    return data
 
 
 def _rows(inputs: Inputs, processes: ProcessGroup) -> Data:
@@ -64,13 +64,13 @@ def _rows(inputs: Inputs, processes: ProcessGroup) -> Data:
 
 
 def _whole(inputs: Inputs) -> Data:
-    found = read(inputs.data, reading_of(inputs))
-    if found.y is None:
+    data = read(inputs.data, reading_of(inputs))
+    if data.y is None:
         raise ValueError(f"{inputs.data} has no target, and there is nothing to fit without one (--target)")
-    names, rows, n = groups_of(inputs.groups, found), found.A.shape[0], inputs.clients
+    names, rows, n = groups_of(inputs.groups, data), data.A.shape[0], inputs.clients
     if names is None and n is not None and rows < n:
         raise ValueError(f"{n} clients but {rows} rows, so some would have none; use --clients {rows} or fewer")
-    return replace(found, clients=estimator_of(inputs).dealt(rows) if names is None else names)
+    return replace(data, clients=estimator_of(inputs).dealt(rows) if names is None else names)
 
 
 def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, Sequence[str]]:

@@ -38,17 +38,17 @@ def keep(folder: Path, options: Training, command: str) -> None:
 
 def kept(folder: Path) -> tuple[Training, str]:
     """What was asked for, and the command."""
-    found = trusted(folder / FILE, _check)
-    return found["options"], found["command"]
+    stored = trusted(folder / FILE, _check)
+    return stored["options"], stored["command"]
 
 
-def _check(found: Any) -> None:
+def _check(stored: Any) -> None:
     """Raise where this is not what `keep` writes."""
-    if not isinstance(found["options"], Training) or not isinstance(found["command"], str):
+    if not isinstance(stored["options"], Training) or not isinstance(stored["command"], str):
         raise ValueError("it does not say what `train` was asked for")
     for name, hint in get_type_hints(Training).items():
-        if not _fits(getattr(found["options"], name), hint):
-            raise ValueError(f"{_option(name)} cannot be {getattr(found['options'], name)!r:.50}")
+        if not _fits(getattr(stored["options"], name), hint):
+            raise ValueError(f"{_option(name)} cannot be {getattr(stored['options'], name)!r:.50}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -80,7 +80,7 @@ class Outcome:
         model = self.model
         rows = {name: judged.rows for name, judged in self.judged.items()}
         held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name != "training"]
-        found: list[tuple[str, Any]] = [
+        facts: list[tuple[str, Any]] = [
             ("data", self.data.name),
             ("rows", self.judged["training"].rows),
             *([("held-out rows", held[0])] if held else []),
@@ -96,8 +96,8 @@ class Outcome:
             ("of these before round 1", f"{model.before_.up:,.0f} up, {model.before_.down:,.0f} down"),
         ]
         if isfinite(model.validation_loss_):
-            found += [("validation loss", model.validation_loss_), ("validation loss of a constant", model.constant_loss_)]
-        return found
+            facts += [("validation loss", model.validation_loss_), ("validation loss of a constant", model.constant_loss_)]
+        return facts
 
     def _seconds(self) -> Any:
         """On the network, after every recorded round."""
@@ -151,14 +151,14 @@ class Outcome:
         coef, names = np.atleast_2d(self.model.coef_), self.data.encoding.names
         order = np.argsort(-np.abs(coef), axis=None, kind="stable")[:HEAVIEST]
         places = [divmod(int(place), coef.shape[1]) for place in order]
-        found = [(m, names[j], float(coef[m, j])) for m, j in places if coef[m, j]]
-        return Table(*self._named(found), "The largest weights, for features as they are in the data")
+        largest = [(m, names[j], float(coef[m, j])) for m, j in places if coef[m, j]]
+        return Table(*self._named(largest), "The largest weights, for features as they are in the data")
 
-    def _named(self, found: list[tuple[int, str, float]]) -> tuple[list[str], list[list[Cell]]]:
+    def _named(self, largest: list[tuple[int, str, float]]) -> tuple[list[str], list[list[Cell]]]:
         """Head and rows; (model, feature, weight) with the class that the weight speaks for."""
         if not isinstance(self.model, EF21Classifier):
-            return ["feature", "weight"], [[name, weight] for _, name, weight in found]
+            return ["feature", "weight"], [[name, weight] for _, name, weight in largest]
         classes = [str(label) for label in self.model.classes_.tolist()]
         if len(classes) == 2:
-            return ["feature", "weight", "speaks for"], [[n, w, classes[int(w > 0)]] for _, n, w in found]
-        return ["class", "feature", "weight"], [[classes[m], name, weight] for m, name, weight in found]
+            return ["feature", "weight", "speaks for"], [[n, w, classes[int(w > 0)]] for _, n, w in largest]
+        return ["class", "feature", "weight"], [[classes[m], name, weight] for m, name, weight in largest]

@@ -44,8 +44,8 @@ def compare(
     max_bytes, max_seconds = inf if given is None else given, time_of(time)
     if max_seconds < inf and links is None:
         raise ValueError(f"--time {time} is counted on a network; say which with --network")
-    found = rows_of(inputs)
-    objective, _ = objective_of(inputs, found)
+    rows = rows_of(inputs)
+    objective, _ = objective_of(inputs, rows)
     entries = hold(
         objective.problem,
         everybody(objective.problem, k or None, compressor_for(inputs, objective)),
@@ -57,7 +57,7 @@ def compare(
         max_seconds=max_seconds,
     )
     contest = Contest.ranked(_printed(entries, console), str(links or ""))
-    written = _write(out, contest, found.name, _limits(max_bytes, max_seconds, rounds))
+    written = _write(out, contest, rows.name, _limits(max_bytes, max_seconds, rounds))
     for table in (results(contest), targets(contest)):
         _show(table, console)
     for sentence in [*([f"Network: {contest.network}"] if contest.network else []), contest.verdict()]:
@@ -83,12 +83,12 @@ def _printed(entries: Iterator[Entry], console: Console) -> Iterator[Entry]:
 
 
 def _limits(max_bytes: float, max_seconds: float, rounds: int) -> str:
-    found = [f"{rounds:,} rounds"]
+    limits = [f"{rounds:,} rounds"]
     if max_bytes < inf:
-        found.append(f"{human_bytes(max_bytes)} per client up and down after the set-up")
+        limits.append(f"{human_bytes(max_bytes)} per client up and down after the set-up")
     if max_seconds < inf:
-        found.append(f"{human_seconds(max_seconds)} on the network after the set-up")
-    return ", ".join(found)
+        limits.append(f"{human_seconds(max_seconds)} on the network after the set-up")
+    return ", ".join(limits)
 
 
 def _write(out: Path, contest: Contest, name: str, limits: str) -> list[Path]:

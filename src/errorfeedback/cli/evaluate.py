@@ -13,10 +13,10 @@ from errorfeedback.estimators.scores import measured
 
 def evaluate(options: FileOptions, run: Path, data: str, *, weight_column: str | None, as_json: bool) -> None:
     """How good a trained model is on data with known targets."""
-    saved, found = model_and_data(run, data, replace(reading_of(options), weight_column=weight_column))
-    if found.y is None:
+    saved, rows = model_and_data(run, data, replace(reading_of(options), weight_column=weight_column))
+    if rows.y is None:
         raise ValueError(f"{data} has no target column; name it with --target")
-    scores = measured(saved.model, saved.model.decision(found.A), found.y, found.weights)
+    scores = measured(saved.model, saved.model.decision(rows.A), rows.y, rows.weights)
     if as_json:
         print(json.dumps(scores))
         return

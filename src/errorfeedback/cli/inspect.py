@@ -40,8 +40,8 @@ def inspect(
 ) -> None:
     """What to run on these data, how rare their features are, and what every theorem promises."""
     links = Links.parse(network) if network else None
-    found = rows_of(inputs)
-    objective, names = objective_of(inputs, found)
+    rows = rows_of(inputs)
+    objective, names = objective_of(inputs, rows)
     seen = inspect_problem(
         objective.problem,
         epsilon=epsilon,
@@ -53,7 +53,7 @@ def inspect(
         compress=compressor_for(inputs, objective),
     )
     if report is not None:
-        inspection_page(seen, found.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
+        inspection_page(seen, rows.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
     drawn = [path for figure in (rarity(seen), costs(seen)) for path in save(figure, draw)] if draw is not None else []
     if as_json:
         print(json.dumps(seen.json(), indent=1))

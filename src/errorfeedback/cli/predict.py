@@ -15,16 +15,16 @@ from errorfeedback.estimators.classifier import EF21Classifier
 
 def predict(options: FileOptions, run: Path, data: str, *, out: Path | None) -> None:
     """Predict every row: its class with all probabilities, or its value, as CSV."""
-    saved, found = model_and_data(run, data, replace(reading_of(options), labelled=False))
+    saved, table = model_and_data(run, data, replace(reading_of(options), labelled=False))
     model: Any = saved.model
-    said = model.predict(found.A)
+    said = model.predict(table.A)
     head, rows = ["prediction"], [[value] for value in said.tolist()]
     if isinstance(model, EF21Classifier):
         head += [f"p({name})" for name in model.classes_.tolist()]
-        rows = [row + p for row, p in zip(rows, model.predict_proba(found.A).tolist(), strict=True)]
-    if found.kept is not None:  # a row that was left out keeps its line
+        rows = [row + p for row, p in zip(rows, model.predict_proba(table.A).tolist(), strict=True)]
+    if table.kept is not None:  # a row that was left out keeps its line
         lines = iter(rows)
-        rows = [next(lines) if kept else [""] * len(head) for kept in found.kept]
+        rows = [next(lines) if kept else [""] * len(head) for kept in table.kept]
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
         return

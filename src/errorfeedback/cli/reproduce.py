@@ -67,12 +67,12 @@ def reproduce(
     pages = reproduction_page(reload(out)).write_where_possible(out / PAGE)
     complete = all(result.complete for result in results)
     if as_json:
-        found = {
+        listing = {
             "page": str(pages[0]) if pages else None,
             "complete": complete,
             "experiments": [summary(result, store) for result in results],
         }
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        print(json.dumps(listing, indent=1, ensure_ascii=False))
     verdicts(results, console)
     console.print(
         f"\n{time.perf_counter() - begin:.1f} s.", *(f"The page: [bold]{path}[/bold]" for path in pages), soft_wrap=True

@@ -71,8 +71,8 @@ def parquet(path: Path, reading: Reading) -> tuple[dict[str, Column], set[str]]:
     except (invalid, OSError, UnicodeError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: not a Parquet file, or damaged ({damage(error)})") from error
     _refuse_twice(path, names)
-    found = _columns(path, table, names)
-    typed = {n: replace(c, typed=True) if isinstance(c, Words) else c for n, c in found.items()}
+    columns = _columns(path, table, names)
+    typed = {n: replace(c, typed=True) if isinstance(c, Words) else c for n, c in columns.items()}
     return typed, _index(table) & set(names)
 
 

@@ -262,13 +262,13 @@ def category_features(spec: Category, column: Words) -> tuple[Any, str | None]:
         places = np.array([place.get(value, -1) for value in column.values] + [-1])
     columns = places[column.codes]
     rows = np.flatnonzero(columns >= 0)
-    found = sparse.csr_array((np.ones(len(rows)), (rows, columns[rows])), shape=(len(column.codes), len(spec.names)))
+    indicators = sparse.csr_array((np.ones(len(rows)), (rows, columns[rows])), shape=(len(column.codes), len(spec.names)))
     unseen = np.unique(column.codes[(columns < 0) & ~column.missing])
     if not len(unseen):
-        return found, None
+        return indicators, None
     count = int(np.isin(column.codes, unseen).sum())
     return (
-        found,
+        indicators,
         f"column {spec.name!r}: {count:,} rows have a value that training did not see ({_listed(column, unseen)}); ignored",
     )
 

@@ -192,21 +192,21 @@ def to_json(encoding: Encoding) -> dict[str, Any]:
     return _to_json(encoding)
 
 
-def from_json(found: Any) -> Encoding:
+def from_json(tree: Any) -> Encoding:
     """The encoding again; ValueError where it is none.
 
     >>> made = Columns((Number("a"), Category("b", ("x", "y"))))
     >>> from_json(to_json(made)) == made
     True
     """
-    if isinstance(found, dict) and "columns" in found:
-        columns = tuple(_from_json(each) for each in found["columns"])
+    if isinstance(tree, dict) and "columns" in tree:
+        columns = tuple(_from_json(each) for each in tree["columns"])
         if not all(isinstance(column, (Number, Category)) for column in columns):
             raise ValueError("the encoding has a column that is neither numbers nor text")
-        return Columns(columns, Missing(str(found.get("missing"))), found.get("classes") is True)
-    made = _from_json(found)
+        return Columns(columns, Missing(str(tree.get("missing"))), tree.get("classes") is True)
+    made = _from_json(tree)
     if not isinstance(made, Encoding):
-        raise ValueError(f"{found!r} is not an encoding")
+        raise ValueError(f"{tree!r} is not an encoding")
     return made
 
 
@@ -214,12 +214,12 @@ def _to_json(part: Any) -> dict[str, Any]:
     return {"kind": type(part).__name__, **asdict(part)}
 
 
-def _from_json(found: Any) -> Any:
+def _from_json(tree: Any) -> Any:
     try:
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in tree.items()}
         return KINDS[str(given.pop("kind"))](**given)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{found!r} is not an encoding ({error})") from error
+        raise ValueError(f"{tree!r} is not an encoding ({error})") from error
 
 
 def _whole(what: str, value: Any) -> None:

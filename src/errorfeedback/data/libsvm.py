@@ -57,15 +57,15 @@ def load(
     file, and for a known name the published number. `index_base` is the number of the first feature, 0 or 1; by default 0
     where the file has an index 0. A test file may have none: give it the base of the training file.
     """
-    found = open_libsvm(source, limit)
+    file = open_libsvm(source, limit)
     if features is None:
-        encoding = found.learn([found.summary()], Reading(index_base=index_base))[0]
+        encoding = file.learn([file.summary()], Reading(index_base=index_base))[0]
     else:
-        encoding = Indices(features, found.base(index_base))
-        found.refuse_above(encoding)
+        encoding = Indices(features, file.base(index_base))
+        file.refuse_above(encoding)
     assert isinstance(encoding, Indices)
     assert encoding.base is not None
-    return Dataset(found.matrix(encoding), found.labels, found.name, found.path, encoding.base)
+    return Dataset(file.matrix(encoding), file.labels, file.name, file.path, encoding.base)
 
 
 def open_libsvm(source: str | os.PathLike[str], limit: int) -> LibsvmFile:
@@ -192,10 +192,10 @@ def _parsed(path: Path, limit: int) -> tuple[Floats, NDArray[np.int64], NDArray[
     """Labels, entries per row, indices and values of a whole file."""
     parts = []
     for batch in lines(path, limit):
-        found = [line.partition(b"#")[0] for line in batch]
-        if not all(map(LINE.fullmatch, found)):
+        bare = [line.partition(b"#")[0] for line in batch]
+        if not all(map(LINE.fullmatch, bare)):
             raise _fault_in(path, limit)
-        parts.append(_numbers(path, limit, [line for line in found if line.strip()]))
+        parts.append(_numbers(path, limit, [line for line in bare if line.strip()]))
     empty = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     labels, counts, indices, values = (np.concatenate(each) for each in zip(empty, *parts, strict=True))
     return labels, counts, indices, values

@@ -102,11 +102,11 @@ def open_matrix(path: Path, reading: Reading) -> MatrixFile:
     try:
         with seekable(path, reading.limit) as file:
             _check_sizes(path, file, reading.limit)
-            found = sparse.load_npz(file)
-            rows, columns = found.shape
+            matrix = sparse.load_npz(file)
+            rows, columns = matrix.shape
             if 8 * (rows + columns) > reading.limit:
                 raise too_large(path, reading.limit)
-            entries = _rows(found)
+            entries = _rows(matrix)
     except TooLargeError:
         raise
     except FAULTS as error:
@@ -142,13 +142,13 @@ def _check_sizes(path: Path, file: IO[bytes], limit: int) -> None:
     file.seek(0)
 
 
-def _rows(found: Any) -> sparse.csr_array:
+def _rows(matrix: Any) -> sparse.csr_array:
     """In CSR, of floats, without entries given twice."""
-    if found.ndim != 2 or found.dtype.kind not in "fiub":
-        raise ValueError(f"{found.ndim} dimensions of {found.dtype}; it must have 2, of numbers")
-    if found.format in ("csr", "csc", "bsr"):
-        found.check_format(full_check=True)
-    made = sparse.csr_array(found)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+        raise ValueError(f"{matrix.ndim} dimensions of {matrix.dtype}; it must have 2, of numbers")
+    if matrix.format in ("csr", "csc", "bsr"):
+        matrix.check_format(full_check=True)
+    made = sparse.csr_array(matrix)
     made.check_format(full_check=True)
     made = made.astype(np.float64)
     made.sum_duplicates()

@@ -32,20 +32,20 @@ def read_folder(folder: str, processes: ProcessGroup, reading: Reading) -> Data:
     raws = [open_raw(str(path), reading) for path in files[lo:hi]]
     with about(folder):
         encoding, notes = _columns_of_all(raws, processes, reading)
-    found = [raw.encoded(encoding, reading) for raw in raws]
-    for data in found:
+    parts = [raw.encoded(encoding, reading) for raw in raws]
+    for data in parts:
         if data.y is None:
             raise ValueError(f"{data.name} has no target; training needs one")
-    clients = _numbered([np.zeros(data.A.shape[0]) if data.clients is None else data.clients for data in found])
+    clients = _numbered([np.zeros(data.A.shape[0]) if data.clients is None else data.clients for data in parts])
     before = sum(processes.all(int(clients.max()) + 1)[: processes.rank])
-    said = processes.all([note for data in found for note in data.notes])
+    said = processes.all([note for data in parts for note in data.notes])
     return Data(
-        A=sparse.csr_array(sparse.vstack([data.A for data in found], format="csr")),
-        y=np.concatenate([data.y for data in found if data.y is not None]),
+        A=sparse.csr_array(sparse.vstack([data.A for data in parts], format="csr")),
+        y=np.concatenate([data.y for data in parts if data.y is not None]),
         clients=before + clients,
         encoding=encoding,
         name=Path(folder).name,
-        weights=np.concatenate([data.weights for data in found if data.weights is not None])
+        weights=np.concatenate([data.weights for data in parts if data.weights is not None])
         if reading.weight_column
         else None,
         notes=(*notes, *(note for part in said for note in part)),

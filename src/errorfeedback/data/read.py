@@ -29,8 +29,8 @@ def read(source: str, reading: Reading | None = None, *, encoding: Encoding | No
         return raw.encoded(encoding, reading)
     with about(source):
         learned, notes = raw.learn([raw.summary()], reading)
-    found = raw.encoded(learned, reading)
-    return replace(found, notes=(*notes, *found.notes))
+    rows = raw.encoded(learned, reading)
+    return replace(rows, notes=(*notes, *rows.notes))
 
 
 @contextmanager

@@ -85,8 +85,8 @@ class Reading:
 
 def named(words: Sequence[str], names: Sequence[str], option: str) -> list[str]:
     """The columns that an option names: "Id,Name" are two, unless a column has that very name."""
-    found = [name for word in words for name in ([word] if word in names else word.split(","))]
-    for name in found:
+    chosen = [name for word in words for name in ([word] if word in names else word.split(","))]
+    for name in chosen:
         if name not in names:
             raise ValueError(f"{option} {name!r}: no such column; the columns are {', '.join(map(repr, names))}")
-    return found
+    return chosen

@@ -57,16 +57,16 @@ class TableFile(Raw):
             raise ValueError("the part files have different columns; they must have the same, in the same order")
         forced = {*named(reading.text, names, "--text"), *named(reading.number, names, "--number")}
         missing = Missing.REFUSE if reading.missing is None else reading.missing
-        found: list[Number | Category] = []
+        specs: list[Number | Category] = []
         notes: list[str] = []
         for name in _features(names, set(index) - forced, reading, notes):
             files = [each[2][name] for each in summaries]
             spec, note = learned(name, files, impute=missing is Missing.IMPUTE, forced=name in forced)
-            found += [] if spec is None else [spec]
+            specs += [] if spec is None else [spec]
             notes += [] if note is None else [note]
-        if not found:
+        if not specs:
             raise ValueError(f"no column is left to learn from; the columns are {', '.join(map(repr, names))}")
-        return Columns(tuple(found), missing, _classes(summaries, reading.target or TARGET)), notes
+        return Columns(tuple(specs), missing, _classes(summaries, reading.target or TARGET)), notes
 
     def encoded(self, encoding: Encoding, reading: Reading) -> Data:
         if not isinstance(encoding, Columns):

@@ -128,9 +128,9 @@ class _Helper:
     def answer(self) -> Any:
         asked = self._asked[0]
         _wait_for(self._asked, asked, self._answered, asked, 0)
-        while (found := self._answers.get())[0] < asked:  # left over, where waiting for it was interrupted
+        while (latest := self._answers.get())[0] < asked:  # left over, where waiting for it was interrupted
             pass
-        return found[1]
+        return latest[1]
 
     def stop(self) -> None:
         self.ask(None)

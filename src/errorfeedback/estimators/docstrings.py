@@ -27,9 +27,9 @@ def joined(own: str, base: str) -> str:
     """
     summary, mine = _sections(own)
     _, theirs = _sections(base)
-    found = {title: "\n".join(filter(None, (theirs.get(title), mine.get(title)))) for title in SHARED}
-    found |= {title: text for title, text in mine.items() if title not in SHARED}
-    return "\n\n".join([summary, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in found.items() if text)])
+    sections = {title: "\n".join(filter(None, (theirs.get(title), mine.get(title)))) for title in SHARED}
+    sections |= {title: text for title, text in mine.items() if title not in SHARED}
+    return "\n\n".join([summary, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text)])
 
 
 def _sections(text: str) -> tuple[str, dict[str, str]]:

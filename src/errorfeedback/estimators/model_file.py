@@ -124,10 +124,10 @@ def _coefficients(about: dict[str, Any], parts: Mapping[str, NDArray[Any]], widt
     return coef.reshape(models, features)
 
 
-def _numbers(what: str, found: NDArray[Any]) -> Floats:
-    if found.dtype.kind not in "fiu":
+def _numbers(what: str, array: NDArray[Any]) -> Floats:
+    if array.dtype.kind not in "fiu":
         raise ValueError(f"a {what} is not a number")
-    values = found.astype(np.float64)
+    values = array.astype(np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"a {what} is not finite")
     return values
@@ -147,23 +147,23 @@ def _model(about: dict[str, Any], coef: Floats, intercept: NDArray[Any]) -> Line
     return model
 
 
-def _classes(found: Any) -> NDArray[Any]:
+def _classes(labels: Any) -> NDArray[Any]:
     """Names or numbers, in their order: that is how the models are numbered."""
-    if not isinstance(found, list) or len(found) < 2:
+    if not isinstance(labels, list) or len(labels) < 2:
         raise ValueError("there are not at least two classes")
-    kinds = {type(label) for label in found}
+    kinds = {type(label) for label in labels}
     if kinds not in ({str}, {bool}) and not kinds <= {int, float}:
         raise ValueError("the classes are neither names nor numbers")
-    classes = np.asarray(found)
+    classes = np.asarray(labels)
     if classes.dtype.kind not in "Ubif" or not np.array_equal(classes, np.unique(classes)):
         raise ValueError("the classes are not different ones in their order")
     return classes
 
 
-def _encoding_before(found: dict[str, Any]) -> Encoding:
+def _encoding_before(saved: dict[str, Any]) -> Encoding:
     """The encoding of a file of format 1."""
-    columns = [Number(name) if values is None else Category(name, tuple(values)) for name, values in found["columns"]]
-    return Columns(tuple(columns)) if columns else Indices(found["width"], base=None)
+    columns = [Number(name) if values is None else Category(name, tuple(values)) for name, values in saved["columns"]]
+    return Columns(tuple(columns)) if columns else Indices(saved["width"], base=None)
 
 
 def _digest(parts: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

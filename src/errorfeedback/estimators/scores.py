@@ -27,18 +27,18 @@ def _classified(model: EF21Classifier, scores: Floats, y: NDArray[Any], weights:
     if unknown:
         raise ValueError(f"the target has {unknown[0]!r}, but the model knows the classes {model.classes_.tolist()}")
     p = model.probabilities(scores)
-    found = {
+    measures = {
         "accuracy": float(np.average(model.labels(scores) == y, weights=weights)),
         "log loss": float(metrics.log_loss(y, p, labels=model.classes_, sample_weight=weights)),
     }
     if len(np.unique(y)) == len(model.classes_):
         ranks = p[:, 1] if p.shape[1] == 2 else p
         auc = metrics.roc_auc_score(y, ranks, multi_class="ovr", labels=model.classes_, sample_weight=weights)
-        found["AUC"] = float(auc)
-    return found
+        measures["AUC"] = float(auc)
+    return measures
 
 
 def _predicted(said: Floats, y: NDArray[Any], weights: Floats | None) -> dict[str, float]:
     squared = float(metrics.mean_squared_error(y, said, sample_weight=weights))
-    found = {"RMSE": squared**0.5, "mean squared error": squared}
-    return {"R2": float(metrics.r2_score(y, said, sample_weight=weights)), **found} if len(y) > 1 else found
+    measures = {"RMSE": squared**0.5, "mean squared error": squared}
+    return {"R2": float(metrics.r2_score(y, said, sample_weight=weights)), **measures} if len(y) > 1 else measures

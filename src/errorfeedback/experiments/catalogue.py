@@ -11,8 +11,8 @@ from errorfeedback.registry import members
 
 def catalogue() -> dict[str, Experiment]:
     """By name, tables first."""
-    found = [kind() for kind in members(experiments, Experiment).values()]  # type: ignore[type-abstract]
-    return {e.name: e for e in sorted(found, key=lambda e: (not e.name.startswith("table"), e.name))}
+    every = [kind() for kind in members(experiments, Experiment).values()]  # type: ignore[type-abstract]
+    return {e.name: e for e in sorted(every, key=lambda e: (not e.name.startswith("table"), e.name))}
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

@@ -64,9 +64,9 @@ def side_panel(title: str, curves: Traces, column: str, y: Axis) -> Lines:
     return Lines(title, shown, y, legend=False)
 
 
-def tables(found: Mapping[str, Traces]) -> list[Table]:
-    flat = [(name, curve) for name, curves in found.items() for curve in curves.values()]
-    firsts = [(name, next(iter(curves.values())).record) for name, curves in found.items() if curves]
+def tables(traces: Mapping[str, Traces]) -> list[Table]:
+    flat = [(name, curve) for name, curves in traces.items() for curve in curves.values()]
+    firsts = [(name, next(iter(curves.values())).record) for name, curves in traces.items() if curves]
     return [constants_table(firsts), step_table(flat)] if flat else []
 
 
@@ -75,12 +75,12 @@ def adaptive_labels(options: Options) -> list[str]:
     return [PUBLISHED] if options.authors else [ADAPTIVE, PUBLISHED]
 
 
-def adaptive_is_ahead(found: Mapping[str, Traces], label: str) -> Claim:
+def adaptive_is_ahead(traces: Mapping[str, Traces], label: str) -> Claim:
     """Whether the adaptive step gets to the common level first, on every data set, and stays finite."""
-    statement = f"“{label}” performs better than the standard step on {', '.join(found)}, without stability issues"
-    there = {name: curves for name, curves in found.items() if label in curves and STANDARD in curves}
-    if len(there) < len(found):
-        return missing(statement, *(f"{name}: {STANDARD} and {label}" for name in found if name not in there))
+    statement = f"“{label}” performs better than the standard step on {', '.join(traces)}, without stability issues"
+    there = {name: curves for name, curves in traces.items() if label in curves and STANDARD in curves}
+    if len(there) < len(traces):
+        return missing(statement, *(f"{name}: {STANDARD} and {label}" for name in traces if name not in there))
     gains = {name: ahead(curves[label], curves[STANDARD], "rounds") for name, curves in there.items()}
     steady = all(curves[label].finished for curves in there.values())
     figures = "; ".join(f"{name}: {gain:.3g} times fewer rounds" for name, gain in gains.items())
@@ -88,12 +88,12 @@ def adaptive_is_ahead(found: Mapping[str, Traces], label: str) -> Claim:
     return Claim(statement, steady and all(gain > 1 for gain in gains.values()), f"to the same gradient, {figures}; {end}")
 
 
-def gd_in_bits(found: Mapping[str, Traces], label: str) -> Claim:
+def gd_in_bits(traces: Mapping[str, Traces], label: str) -> Claim:
     """Not a claim of the paper, but what its figure invites to ask: who is ahead per bit."""
     statement = f"(Asked of the figure, not claimed:) “{label}” gets further than GD with the bits that GD sends"
-    there = {name: curves for name, curves in found.items() if label in curves and GD in curves}
-    if len(there) < len(found):
-        return missing(statement, *(f"{name}: {GD} and {label}" for name in found if name not in there))
+    there = {name: curves for name, curves in traces.items() if label in curves and GD in curves}
+    if len(there) < len(traces):
+        return missing(statement, *(f"{name}: {GD} and {label}" for name in traces if name not in there))
     ratios = {name: ahead(curves[label], curves[GD], "bits") for name, curves in there.items()}
     figures = "; ".join(f"{name}: GD needs {ratio:.3g} times the bits" for name, ratio in ratios.items())
     return Claim(statement, all(ratio > 1 for ratio in ratios.values()), f"to the same gradient, {figures}")

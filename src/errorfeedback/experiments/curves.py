@@ -101,8 +101,8 @@ def thinned(rows: int) -> Integers:
 
 def traces(store: Store, runs: Sequence[Run]) -> dict[str, Trace]:
     """The stored ones among the runs, by label."""
-    found = {run.label: store.load(run) for run in runs}
-    return {label: Trace(label, record) for label, record in found.items() if record is not None}
+    records = {run.label: store.load(run) for run in runs}
+    return {label: Trace(label, record) for label, record in records.items() if record is not None}
 
 
 def axes(options: Options) -> dict[str, Axis]:

@@ -84,11 +84,11 @@ class Figure1(Experiment):
         return [run for task in _tasks(options) for grid in task.runs(options).values() for run in grid]
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = {task.title: _best(task, options, store) for task in _tasks(options)}
-        claims = [claim(curves, title) for title, curves in found.items() for claim in (similar, much_faster)]
+        traces = {task.title: _best(task, options, store) for task in _tasks(options)}
+        claims = [claim(curves, title) for title, curves in traces.items() for claim in (similar, much_faster)]
         panels = [
             Lines(title, [curves[name].curve(*STYLE[name]) for name in STYLE if name in curves], GRADIENT)
-            for title, curves in found.items()
+            for title, curves in traces.items()
             if curves
         ]
         caption = (
@@ -96,7 +96,7 @@ class Figure1(Experiment):
             "gradient norm over the last tenth). K = d/n; MARINA sends everything with probability K/d."
         )
         figures = [Figure(self.name, panels, axes(options), caption=caption)] if panels else []
-        rows = [(title, curve) for title, curves in found.items() for curve in curves.values()]
+        rows = [(title, curve) for title, curves in traces.items() for curve in curves.values()]
         return Findings(figures, claims, [step_table(rows)] if rows else [])
 
 

@@ -26,12 +26,12 @@ class Figure2(Experiment):
         return SWEEP.all_runs(options)
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = SWEEP.load(options, store)
-        claims = gap_claims(found, PUBLISHED, "α = K/d, as published")
+        traces = SWEEP.load(options, store)
+        claims = gap_claims(traces, PUBLISHED, "α = K/d, as published")
         if not options.authors:
-            claims = [*gap_claims(found, THEOREM, "Theorem 1's own α = K/|J_i|"), *claims, theorem_claim(found)]
+            claims = [*gap_claims(traces, THEOREM, "Theorem 1's own α = K/|J_i|"), *claims, theorem_claim(traces)]
         caption = (
             "n = 100 clients, d = 500 features, m = 12 rows each, K = 1. The standard step has α = K/d as in its paper. "
             "Theorem 1 allows α = min K/|J_i|; the published curves used α = K/d there too, which is a smaller step."
         )
-        return shown(self.name, options, found, claims, caption)
+        return shown(self.name, options, traces, claims, caption)

@@ -26,14 +26,14 @@ class Figure3(Experiment):
         return [run for name in NAMES for run in data.runs(name, options)]
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = data.load(NAMES, options, store)
+        traces = data.load(NAMES, options, store)
         labels = data.adaptive_labels(options)
-        claims = [data.adaptive_is_ahead(found, label) for label in labels] + [data.gd_in_bits(found, labels[0])]
-        panels = [data.panel(name, curves) for name, curves in found.items() if curves]
+        claims = [data.adaptive_is_ahead(traces, label) for label in labels] + [data.gd_in_bits(traces, labels[0])]
+        panels = [data.panel(name, curves) for name, curves in traces.items() if curves]
         caption = (
             "n = 300 clients, K = 1, an intercept, x⁰ uniform in ±√(1/D). The adaptive step needs ∇f(xᵗ), which a server "
             "does not have: a simulation only. “As published” uses α = K/d instead of K/|J_i|; on phishing every client has "
             f"every feature and the two are one. {data.precision(options)}"
         )
         figures = [Figure(self.name, panels, axes(options), caption=caption)] if panels else []
-        return Findings(figures, claims, data.tables(found))
+        return Findings(figures, claims, data.tables(traces))

@@ -32,17 +32,17 @@ class Figure4(Experiment):
         return [run for name in PAPER for run in data.runs(name, options)]
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = data.load(tuple(PAPER), options, store)
+        traces = data.load(tuple(PAPER), options, store)
         labels = data.adaptive_labels(options)
-        claims = [step_gain(found, name, label) for label in labels for name in PAPER]
-        claims += [data.adaptive_is_ahead(found, label) for label in labels]
-        panels = [panel for name, curves in found.items() if curves for panel in _row(name, curves)]
+        claims = [step_gain(traces, name, label) for label in labels for name in PAPER]
+        claims += [data.adaptive_is_ahead(traces, label) for label in labels]
+        panels = [panel for name, curves in traces.items() if curves for panel in _row(name, curves)]
         caption = (
             "cᵗ = n‖gᵗ − ∇f(xᵗ)‖²/Gᵗ, against c = n = 300, which the intercept forces; γᵗ is the step of that round. "
             f"{data.precision(options)}"
         )
         figures = [Figure(self.name, panels, axes(options), columns=3, caption=caption)] if panels else []
-        return Findings(figures, claims, data.tables(found))
+        return Findings(figures, claims, data.tables(traces))
 
 
 def _row(name: str, curves: data.Traces) -> list[Lines]:
@@ -53,11 +53,11 @@ def _row(name: str, curves: data.Traces) -> list[Lines]:
     ]
 
 
-def step_gain(found: Mapping[str, data.Traces], name: str, label: str) -> Claim:
+def step_gain(traces: Mapping[str, data.Traces], name: str, label: str) -> Claim:
     """The median of gamma^t over the standard gamma, against the paper's factor."""
     paper = PAPER[name]
     statement = f"{name}: the step grows by a factor of about {paper:g} (“{label}”)"
-    curves = found[name]
+    curves = traces[name]
     if label not in curves or data.STANDARD not in curves:
         return missing(statement, data.STANDARD, label)
     ratios = curves[label].gammas / curves[data.STANDARD].gamma

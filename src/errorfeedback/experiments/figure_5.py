@@ -51,39 +51,39 @@ def matrix(record: Record) -> np.ndarray:
     return out
 
 
-def intercept_makes_c_n(found: Mapping[str, Record]) -> Claim:
+def intercept_makes_c_n(records: Mapping[str, Record]) -> Claim:
     statement = "With an intercept c = n on all four data sets"
-    if len(found) < len(PUBLISHED_D):
-        return missing(statement, *(name for name in PUBLISHED_D if name not in found))
-    figures = "; ".join(f"{name}: c = {r.facts['c']} of n = {r.facts['n']}" for name, r in found.items())
-    return Claim(statement, all(r.facts["c"] == r.facts["n"] for r in found.values()), figures)
+    if len(records) < len(PUBLISHED_D):
+        return missing(statement, *(name for name in PUBLISHED_D if name not in records))
+    figures = "; ".join(f"{name}: c = {r.facts['c']} of n = {r.facts['n']}" for name, r in records.items())
+    return Claim(statement, all(r.facts["c"] == r.facts["n"] for r in records.values()), figures)
 
 
-def mostly_sparse(found: Mapping[str, Record]) -> Claim:
+def mostly_sparse(records: Mapping[str, Record]) -> Claim:
     """Sparse in the sense of the theory, across clients."""
     statement = "It is the intercept that makes c = n: without it the data sets are sparse and c is below n"
-    if len(found) < len(PUBLISHED_D):
-        return missing(statement, *(name for name in PUBLISHED_D if name not in found))
+    if len(records) < len(PUBLISHED_D):
+        return missing(statement, *(name for name in PUBLISHED_D if name not in records))
     figures = "; ".join(
-        f"{name}: c = {r.facts['c']}, {r.facts['fill']:.0%} of the cells filled" for name, r in found.items()
+        f"{name}: c = {r.facts['c']}, {r.facts['fill']:.0%} of the cells filled" for name, r in records.items()
     )
-    return Claim(statement, all(r.facts["c"] < r.facts["n"] for r in found.values()), figures)
+    return Claim(statement, all(r.facts["c"] < r.facts["n"] for r in records.values()), figures)
 
 
-def dimensions(found: Mapping[str, Record]) -> Claim:
+def dimensions(records: Mapping[str, Record]) -> Claim:
     statement = "d = 125, 114, 70, 302 (a9a, mushrooms, phishing, w5a), with the intercept and one empty column"
-    if len(found) < len(PUBLISHED_D):
-        return missing(statement, *(name for name in PUBLISHED_D if name not in found))
-    counted = {name: Libsvm(name, 0).published_d for name in found}
-    figures = "; ".join(f"{name}: {counted[name]}, of which {r.facts['d']} occur on a client" for name, r in found.items())
-    return Claim(statement, counted == {name: PUBLISHED_D[name] for name in found}, figures)
+    if len(records) < len(PUBLISHED_D):
+        return missing(statement, *(name for name in PUBLISHED_D if name not in records))
+    counted = {name: Libsvm(name, 0).published_d for name in records}
+    figures = "; ".join(f"{name}: {counted[name]}, of which {r.facts['d']} occur on a client" for name, r in records.items())
+    return Claim(statement, counted == {name: PUBLISHED_D[name] for name in records}, figures)
 
 
 def _table(with_bias: Mapping[str, Record], without: Mapping[str, Record]) -> Table:
     head = ["data set", "intercept", "n", "d", "c", "r", "filled cells"]
     rows: list[list[Cell]] = [
         [name, word, r.facts["n"], r.facts["d"], r.facts["c"], r.facts["r"], r.facts["fill"]]
-        for word, found in (("yes", with_bias), ("no", without))
-        for name, r in found.items()
+        for word, records in (("yes", with_bias), ("no", without))
+        for name, r in records.items()
     ]
     return Table(head, rows, "Patterns")

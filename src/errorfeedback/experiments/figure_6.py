@@ -52,22 +52,22 @@ class Figure6(Experiment):
         return SWEEP.all_runs(options)
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = SWEEP.load(options, store)
-        claims = gap_claims(found, PUBLISHED, "as published: α = K/d, L₊ without the penalty")
+        traces = SWEEP.load(options, store)
+        claims = gap_claims(traces, PUBLISHED, "as published: α = K/d, L₊ without the penalty")
         if not options.authors:
-            own = gap_claims(found, THEOREM, "Theorem 1's own α and L₊")
-            claims = [*own, *claims, published_is_allowed(found), theorem_claim(found)]
+            own = gap_claims(traces, THEOREM, "Theorem 1's own α and L₊")
+            claims = [*own, *claims, published_is_allowed(traces), theorem_claim(traces)]
         caption = (
             "The problems of figure 2 plus λ Σ x_j²/(1 + x_j²) on J_i with λ = 3 max L_i, K = 1. The published step left "
             "the penalty out of L₊, so it is above what Theorem 1 allows; the solid curve has the theorem's own constants."
         )
-        return shown(self.name, options, found, claims, caption)
+        return shown(self.name, options, traces, claims, caption)
 
 
-def published_is_allowed(found: Mapping[str, Traces]) -> Claim:
+def published_is_allowed(traces: Mapping[str, Traces]) -> Claim:
     """Whether the step of the published curves is one that Theorem 1 allows."""
     statement = "The new step of the published curves is one that Theorem 1 allows"
-    there = [curves for curves in found.values() if PUBLISHED in curves and THEOREM in curves]
+    there = [curves for curves in traces.values() if PUBLISHED in curves and THEOREM in curves]
     if len(there) < len(SHARES):
         return missing(statement, PUBLISHED, THEOREM)
     ratios = [curves[PUBLISHED].gamma / curves[THEOREM].gamma for curves in there]

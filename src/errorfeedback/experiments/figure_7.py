@@ -28,17 +28,17 @@ class Figure7(Experiment):
         return SWEEP.all_runs(options)
 
     def findings(self, options: Options, store: Store) -> Findings:
-        found = SWEEP.load(options, store)
+        traces = SWEEP.load(options, store)
         shown_axes = list(axes(options))[:2]
-        claims = [gd_is_ahead(found, label, axis) for axis in shown_axes for label in (STANDARD, new_label(options))]
+        claims = [gd_is_ahead(traces, label, axis) for axis in shown_axes for label in (STANDARD, new_label(options))]
         caption = "The problems of figure 2; GD sends |J_i| numbers per client and round, EF21 one number and its index."
-        return shown(self.name, options, found, claims, caption)
+        return shown(self.name, options, traces, claims, caption)
 
 
-def gd_is_ahead(found: Mapping[str, Traces], label: str, axis: str) -> Claim:
+def gd_is_ahead(traces: Mapping[str, Traces], label: str, axis: str) -> Claim:
     """Whether GD gets to the common level first, at every c/n."""
     statement = f"With theoretical steps GD is ahead of “{label}”, counted in {AXES[axis].label}"
-    there = {where: curves for where, curves in found.items() if GD in curves and label in curves}
+    there = {where: curves for where, curves in traces.items() if GD in curves and label in curves}
     if len(there) < len(SHARES):
         return missing(statement, GD, label)
     ratios = {where: ahead(curves[GD], curves[label], axis) for where, curves in there.items()}

@@ -151,7 +151,7 @@ def constants(recipe: Recipe, method: Method) -> dict[str, Any]:
     """The problem in numbers."""
     problem = made(recipe)
     support = problem.support
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "problem": str(problem),
         "n": problem.n,
         "d": problem.d,
@@ -162,10 +162,10 @@ def constants(recipe: Recipe, method: Method) -> dict[str, Any]:
     if recipe.smooth:
         theory = ef.analyse(problem, method.compressor)
         names = ("L", "L_max", "L_tilde", "L_plus")
-        found |= {name: float(getattr(theory, name)) for name in names} | {"how": dict(theory.how)}
+        facts |= {name: float(getattr(theory, name)) for name in names} | {"how": dict(theory.how)}
         if isinstance(method, EF21):
-            found |= {"alpha": theory.alpha, "xi": theory.xi}
-    return found
+            facts |= {"alpha": theory.alpha, "xi": theory.xi}
+    return facts
 
 
 def _certificate(result: ef.Result) -> dict[str, Any] | None:

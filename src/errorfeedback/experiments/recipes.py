@@ -196,8 +196,8 @@ def mnist_file() -> Path | None:
     folder = os.environ.get(VARIABLE)
     if folder is None:
         return None
-    found = [path for suffix in ("", ".gz") for path in sorted(Path(folder).rglob(MNIST + suffix)) if path.is_file()]
-    return found[0] if found else None
+    paths = [path for suffix in ("", ".gz") for path in sorted(Path(folder).rglob(MNIST + suffix)) if path.is_file()]
+    return paths[0] if paths else None
 
 
 def _digits() -> Floats:

@@ -77,16 +77,16 @@ class Sweep:
         return {where: traces(store, self.runs(c, options)) for where, c in SHARES.items()}
 
 
-def shown(name: str, options: Options, found: Mapping[str, Traces], claims: Sequence[Claim], caption: str) -> Findings:
+def shown(name: str, options: Options, traces: Mapping[str, Traces], claims: Sequence[Claim], caption: str) -> Findings:
     """Figure, tables and claims of a regression experiment."""
     panels = [
         Lines(where, [curves[label].curve(*STYLE[label]) for label in STYLE if label in curves], GRADIENT)
-        for where, curves in found.items()
+        for where, curves in traces.items()
         if curves
     ]
     figures = [Figure(name, panels, axes(options), caption=caption)] if panels else []
-    flat = [(where, curve) for where, curves in found.items() for curve in curves.values()]
-    firsts = [(where, next(iter(curves.values())).record) for where, curves in found.items() if curves]
+    flat = [(where, curve) for where, curves in traces.items() for curve in curves.values()]
+    firsts = [(where, next(iter(curves.values())).record) for where, curves in traces.items() if curves]
     return Findings(figures, claims, [constants_table(firsts), step_table(flat)] if flat else [])
 
 
@@ -95,14 +95,14 @@ def new_label(options: Options) -> str:
     return PUBLISHED if options.authors else THEOREM
 
 
-def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Claim]:
+def gap_claims(traces: Mapping[str, Traces], label: str, why: str) -> list[Claim]:
     """The paper's claim about the two steps, in three parts, for one of the readings of its new step."""
     statements = (
         f"The gap between the standard and the new step is large at c/n = 0.05 ({why})",
         f"The gap shrinks as c/n grows ({why})",
         f"The gap is negligible at c/n = 0.9 ({why})",
     )
-    gaps = [_gap(found[where], label) for where in SHARES]
+    gaps = [_gap(traces[where], label) for where in SHARES]
     if None in gaps:
         return [missing(statement, STANDARD, label) for statement in statements]
     steps, rounds = zip(*(gap for gap in gaps if gap is not None), strict=True)
@@ -127,12 +127,12 @@ def gap_claims(found: Mapping[str, Traces], label: str, why: str) -> list[Claim]
     ]
 
 
-def theorem_claim(found: Mapping[str, Traces]) -> Claim:
+def theorem_claim(traces: Mapping[str, Traces]) -> Claim:
     """Theorem 1 itself, checked along the runs with its own step."""
     statement = (
         "Theorem 1 holds along the runs with its own constants: Ψ decreases as it says, and so does the mean gradient"
     )
-    facts = {where: curves[THEOREM].record.facts["theorem_1"] for where, curves in found.items() if THEOREM in curves}
+    facts = {where: curves[THEOREM].record.facts["theorem_1"] for where, curves in traces.items() if THEOREM in curves}
     if len(facts) < len(SHARES) or None in facts.values():
         return missing(statement, THEOREM)
     return Claim(

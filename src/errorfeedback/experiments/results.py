@@ -90,13 +90,13 @@ def summary(result: ExperimentResult, store: Store) -> dict[str, Any]:
 def reload(folder: Path) -> list[ExperimentResult]:
     """The results of a folder, looked at again from its stored curves, as they were asked for."""
     store, known = Store(folder), catalogue()
-    found = []
+    collected = []
     for name, experiment in known.items():
         path = folder / f"{name}.json"
         if path.is_file():
             options, command, reasons = _asked(path, experiment)
-            found.append(collect(experiment, options, store, command, reasons))
-    return found
+            collected.append(collect(experiment, options, store, command, reasons))
+    return collected
 
 
 def _asked(path: Path, experiment: Experiment) -> tuple[Options, str, dict[Job, str]]:

@@ -112,30 +112,32 @@ def condition_ii(k: Mapping[str, Any]) -> bool:
     return bool(sqrt(k["c"] / k["n"]) * k["L_plus"] <= k["L"] * (1 + ROUNDING))
 
 
-def complexity_table(found: Mapping[str, Record]) -> Table:
+def complexity_table(records: Mapping[str, Record]) -> Table:
     """The paper's table with numbers in it."""
-    numbers = {where: complexities(record.facts) for where, record in found.items()}
-    exact = {where: _exact(record.facts) for where, record in found.items()}
+    numbers = {where: complexities(record.facts) for where, record in records.items()}
+    exact = {where: _exact(record.facts) for where, record in records.items()}
     formulas: list[list[Cell]] = [
         [name, formula, *(n[name] for n in numbers.values()), _below_dgd({w: n[name] for w, n in numbers.items()}, numbers)]
         for name, formula in FORMULAS.items()
     ]
     rows: list[list[Cell]] = [
         [DGD, "r L/ε", *(n[DGD] for n in numbers.values()), Badge("=")],
-        [TOP1, "diverges (i)", *([None] * len(found)), Badge("no", "bad")],
-        [EF14, "O(ε^(-3/2)) (iii)", *([None] * len(found)), Badge("no", "bad")],
+        [TOP1, "diverges (i)", *([None] * len(records)), Badge("no", "bad")],
+        [EF14, "O(ε^(-3/2)) (iii)", *([None] * len(records)), Badge("no", "bad")],
         *formulas,
         ["1/γ of Theorem 1", "L + √(c/n) L₊ ξ(α)", *exact.values(), _below_dgd(exact, numbers)],
     ]
     holds: list[Cell] = [
         Badge("holds, as an equality", "good") if condition_ii(r.facts) else Badge("does not hold", "bad")
-        for r in found.values()
+        for r in records.values()
     ]
     sides = [
-        f"{sqrt(r.facts['c'] / r.facts['n']) * r.facts['L_plus']:.4g} against {r.facts['L']:.4g}" for r in found.values()
+        f"{sqrt(r.facts['c'] / r.facts['n']) * r.facts['L_plus']:.4g} against {r.facts['L']:.4g}" for r in records.values()
     ]
     rows += [["condition (ii)", "√(c/n) L₊ ≤ L", *holds, None], ["", "", *sides, None]]
-    return Table(["method", "complexity", *found, "better than DGD?"], rows, "Table 1, in numbers sent per client, times ε")
+    return Table(
+        ["method", "complexity", *records, "better than DGD?"], rows, "Table 1, in numbers sent per client, times ε"
+    )
 
 
 FORMULAS = {OLD: "(L + r L̃)/ε (iv)", NEW: "(L + r √(c/n) L₊)/ε (v)", SECOND: "(L + r √(c/n min{c/n L²_max, L̃²}))/ε (v)"}
@@ -151,27 +153,27 @@ def _below_dgd(row: Mapping[str, float], numbers: Mapping[str, Mapping[str, floa
     return Badge("at " + ", ".join(where), "good") if where else Badge("at none of these", "bad")
 
 
-def _bars(found: Mapping[str, Record]) -> Bars:
-    numbers = [complexities(record.facts) for record in found.values()]
+def _bars(records: Mapping[str, Record]) -> Bars:
+    numbers = [complexities(record.facts) for record in records.values()]
     series = {name: [n[name] for n in numbers] for name in (DGD, OLD, NEW, SECOND)}
-    return Bars("complexity on the instances", list(found), series, Axis("numbers per client × ε", log=True))
+    return Bars("complexity on the instances", list(records), series, Axis("numbers per client × ε", log=True))
 
 
-def old_is_not_better(found: Mapping[str, Record]) -> Claim:
+def old_is_not_better(records: Mapping[str, Record]) -> Claim:
     statement = "In the old theory EF21 is not better than DGD"
-    if len(found) < len(INSTANCES):
-        return missing(statement, *(where for where in INSTANCES if where not in found))
-    numbers = {where: complexities(r.facts) for where, r in found.items()}
+    if len(records) < len(INSTANCES):
+        return missing(statement, *(where for where in INSTANCES if where not in records))
+    numbers = {where: complexities(r.facts) for where, r in records.items()}
     figures = "; ".join(f"{where}: {n[OLD]:.3g} against {n[DGD]:.3g}" for where, n in numbers.items())
     return Claim(statement, all(n[OLD] >= n[DGD] for n in numbers.values()), figures)
 
 
-def new_is_better_under_ii(found: Mapping[str, Record]) -> Claim:
+def new_is_better_under_ii(records: Mapping[str, Record]) -> Claim:
     """Better as the paper means it: the term with r is at most DGD's r L, up to the additive L."""
     statement = "Where condition (ii) holds (as an equality), the new complexity of EF21 is at most DGD's plus L"
-    if len(found) < len(INSTANCES):
-        return missing(statement, *(where for where in INSTANCES if where not in found))
-    where_ii = {where: r.facts for where, r in found.items() if condition_ii(r.facts)}
+    if len(records) < len(INSTANCES):
+        return missing(statement, *(where for where in INSTANCES if where not in records))
+    where_ii = {where: r.facts for where, r in records.items() if condition_ii(r.facts)}
     if not where_ii:
         return Claim(statement, None, "condition (ii) holds on none of the instances")
     figures = "; ".join(
@@ -181,11 +183,11 @@ def new_is_better_under_ii(found: Mapping[str, Record]) -> Claim:
     return Claim(statement, holds, f"{figures}; not better by the number itself, but up to the additive L")
 
 
-def paper_instances_satisfy_ii(found: Mapping[str, Record]) -> Claim:
+def paper_instances_satisfy_ii(records: Mapping[str, Record]) -> Claim:
     statement = (
         "Condition (ii), under which the paper calls EF21 better than DGD, holds on the paper's three synthetic problems"
     )
-    facts = {where: found[where].facts for where in SHARES if where in found}
+    facts = {where: records[where].facts for where in SHARES if where in records}
     if len(facts) < len(SHARES):
         return missing(statement, *(where for where in SHARES if where not in facts))
     sides = {where: (sqrt(k["c"] / k["n"]) * k["L_plus"], k["L"]) for where, k in facts.items()}

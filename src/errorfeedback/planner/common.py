@@ -86,14 +86,16 @@ class Search:
 
     def prices(self, sizes: Iterable[int], levels: Sequence[int]) -> list[tuple[float, int, int]]:
         """(predicted price, |S0|, K) of every pair; infinite where nothing is compressed, which is DGD."""
-        found = []
+        candidates = []
         v: Lifted | None = None
         for size in sorted(sizes):
             rare = np.ones(self.problem.d, dtype=bool)
             rare[self.order[:size]] = False
             L, v = self._rare_L_i(rare, v) if self.curvature.convex else (self.theory.L_i, None)
-            found += [(price, size, k) for price, k in zip(self._prices(rare, L, np.array(levels)), levels, strict=True)]
-        return found
+            candidates += [
+                (price, size, k) for price, k in zip(self._prices(rare, L, np.array(levels)), levels, strict=True)
+            ]
+        return candidates
 
     def _prices(self, rare: NDArray[np.bool_], L: PerClient, levels: Integers) -> list[float]:
         """For all K at once: the mean message times the rounds of the convex or the weighted rule."""
@@ -136,16 +138,16 @@ def best_common(
     search = Search(problem, start, pace, down)
     sizes = powers_of_two(problem.d)
     thin = 1 + (len(sizes) > FINE)
-    found = search.prices(sizes[::thin], levels)
-    price, size, k = min(found, default=(inf, 0, 0))
+    candidates = search.prices(sizes[::thin], levels)
+    price, size, k = min(candidates, default=(inf, 0, 0))
     if price == inf:
         return []
     for _ in range(3 - thin):
-        found += search.prices(_between(size, problem.d, 2**thin), [k])
-        price, size, k = min(found)
+        candidates += search.prices(_between(size, problem.d, 2**thin), [k])
+        price, size, k = min(candidates)
         if len(levels) > 1:
-            found += search.prices([size], _between(k, problem.support.r, 2))
-            price, size, k = min(found)
+            candidates += search.prices([size], _between(k, problem.support.r, 2))
+            price, size, k = min(candidates)
     option = search.option(size, k)
     theory = analyse(problem, option.method.compressor)
     return [plan(theory, option, each, start, pace) for each in rules(option.method) if not each.missing(theory)]
@@ -153,5 +155,5 @@ def best_common(
 
 def _between(value: int, below: int, factor: int) -> list[int]:
     """A few numbers between value/factor and value*factor."""
-    found = np.linspace(value // factor, min(factor * value, below - 1), REFINED + 2).round().astype(int)[1:-1]
-    return sorted({int(number) for number in found} - {0, value})
+    numbers = np.linspace(value // factor, min(factor * value, below - 1), REFINED + 2).round().astype(int)[1:-1]
+    return sorted({int(number) for number in numbers} - {0, value})

@@ -150,8 +150,8 @@ class Contest:
 
     @classmethod
     def ranked(cls, entries: Iterable[Entry], network: str = "") -> Contest:
-        found = cls(list(entries), network)
-        return cls(sorted(found.entries, key=lambda e: (e.cost(found.level()), e.lowest)), network)
+        unsorted = cls(list(entries), network)
+        return cls(sorted(unsorted.entries, key=lambda e: (e.cost(unsorted.level()), e.lowest)), network)
 
     @property
     def start(self) -> float:

@@ -56,7 +56,7 @@ class Inspection:
     def facts(self) -> list[tuple[str, str]]:
         """Name and value, as a person reads them."""
         c = self.census
-        names = {label: ", ".join(f"{f.name} ({f.clients})" for f in found) for label, found in self._ends()}
+        names = {label: ", ".join(f"{f.name} ({f.clients})" for f in features) for label, features in self._ends()}
         return [
             ("clients n", f"{c.n:,}"),
             ("features d", f"{c.d:,}" + f" ({c.dropped} columns that no client has were dropped)" * bool(c.dropped)),
@@ -151,7 +151,7 @@ def inspect(
             raise ValueError(f"k = {level!r}; every level must be a whole number of at least 1")
     facts, links = census(problem, names), Links({"*": network}) if isinstance(network, Network) else network
     each = None if links is None else links.of(rows_of(problem).names.tolist())
-    found = plans(problem, origin(problem, epsilon), None if each is None else Pace.of(each), k)
+    ranked = plans(problem, origin(problem, epsilon), None if each is None else Pace.of(each), k)
     tried = None
     if rounds:
         levels = list(k) if k else spaced(problem.support.r)
@@ -160,9 +160,9 @@ def inspect(
         census=facts,
         pattern=pattern(problem.support),
         constants=constants(problem),
-        plans=found,
+        plans=ranked,
         trial=tried,
-        verdict=verdict(facts, found) if tried is None else verdict(facts, found, tried.advice()),
+        verdict=verdict(facts, ranked) if tried is None else verdict(facts, ranked, tried.advice()),
         epsilon=epsilon,
         network=links,
         penalised=prox is not None,
@@ -174,15 +174,15 @@ def constants(problem: Problem) -> list[SmoothnessConstant]:
     s, theory = smoothness(problem), analyse(problem)
     spectral, how = L_plus_spectral(problem)
     ratio = (theory.c / theory.n) ** 0.5 * spectral / s.L
-    found = [
+    features = [
         SmoothnessConstant("L", f"{s.L:.6g}", s.how["L"]),
         SmoothnessConstant("L_i", f"{s.L_i.min():.6g} to {s.L_max:.6g}", s.how["L_i"]),
         SmoothnessConstant("L_tilde", f"{s.L_tilde:.6g}", "the quadratic mean of the L_i"),
         SmoothnessConstant("L_plus", f"{s.L_plus:.6g}", s.how["L_plus"]),
     ]
     if spectral < s.L_plus:
-        found.append(SmoothnessConstant("L_plus, spectral", f"{spectral:.6g}", how))
-    found.append(
+        features.append(SmoothnessConstant("L_plus, spectral", f"{spectral:.6g}", how))
+    features.append(
         SmoothnessConstant("sqrt(c/n) L_plus / L", f"{ratio:.6g}", "at least 1; the nearer to 1, the better for EF21")
     )
-    return found
+    return features

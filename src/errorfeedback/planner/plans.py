@@ -29,12 +29,12 @@ def plans(problem: Problem, start: Origin, pace: Pace | None = None, k: Sequence
     """Every plan, the cheapest first: by time on the network where there is one, else by bits up and down. `k`: the levels
     to try (default 1, 2, 4, ... below r)."""
     levels = list(k) if k is not None else powers_of_two(problem.support.r)
-    found = [plan(analyse(problem), Option("DGD", DGD()), InverseL(), start, pace)]
-    found += _marina(problem, levels, start, pace)
+    candidates = [plan(analyse(problem), Option("DGD", DGD()), InverseL(), start, pace)]
+    candidates += _marina(problem, levels, start, pace)
     for level in levels:
-        found += _ef21(problem, level, start, pace)
-    found += best_common(problem, levels, start, pace)
-    return sorted(found, key=lambda plan: plan.price)
+        candidates += _ef21(problem, level, start, pace)
+    candidates += best_common(problem, levels, start, pace)
+    return sorted(candidates, key=lambda plan: plan.price)
 
 
 def _marina(problem: Problem, levels: Sequence[int], start: Origin, pace: Pace | None) -> Iterator[Plan]:

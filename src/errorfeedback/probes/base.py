@@ -63,14 +63,14 @@ def widths_of(probes: Probes, value_bits: int) -> Integers:
 
 def answers_of(probes: Probes, telemetry: Floats | None, value_bits: int, hearing: Hearing) -> dict[type[Probe], Any]:
     """What the probes heard."""
-    found: dict[type[Probe], Any] = {}
+    answers: dict[type[Probe], Any] = {}
     at = 0
     for probe in probes:
         length = len(probe.widths(value_bits))
         numbers = np.empty((0, 0)) if telemetry is None else telemetry[:, at : at + length]
-        found[type(probe)] = probe.hear(numbers, hearing)
+        answers[type(probe)] = probe.hear(numbers, hearing)
         at += length
-    return found
+    return answers
 
 
 def cut(numbers: Floats, widths: Sequence[int]) -> Floats:

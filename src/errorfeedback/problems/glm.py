@@ -283,15 +283,15 @@ def logistic(
     labels = np.asarray(y)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(f"y[{int(np.flatnonzero(np.isnan(labels))[0])}] is nan; every row needs a label")
-    found = np.unique(labels)
+    distinct = np.unique(labels)
     if classes is None:
-        if len(found) != 2:
-            shown = ", ".join(map(str, found[:5].tolist())) + (", ..." if len(found) > 5 else "")
-            raise ValueError(f"y has {len(found)} distinct values ({shown}); logistic regression needs exactly two")
-        pair = (found[0].item(), found[1].item())
+        if len(distinct) != 2:
+            shown = ", ".join(map(str, distinct[:5].tolist())) + (", ..." if len(distinct) > 5 else "")
+            raise ValueError(f"y has {len(distinct)} distinct values ({shown}); logistic regression needs exactly two")
+        pair = (distinct[0].item(), distinct[1].item())
     else:
         pair = classes
-    unknown = np.setdiff1d(found, pair)
+    unknown = np.setdiff1d(distinct, pair)
     if len(unknown):
         raise ValueError(f"y has the value {unknown[0]}, which is neither of the classes {pair[0]} and {pair[1]}")
     signs = np.where(labels == pair[1], 1.0, -1.0)

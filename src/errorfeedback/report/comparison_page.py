@@ -66,8 +66,8 @@ def _unit(contest: Contest) -> tuple[str, float]:
 
 def _places(contest: Contest, entry: Entry) -> dict[str, Floats]:
     """Where the recorded rounds of a run stand on every axis."""
-    found = {"total": entry.total / 1e3, "up": entry.up / 1e3, "rounds": entry.history["round"].astype(float)}
-    return found if entry.seconds is None else {"time": entry.seconds / _unit(contest)[1], **found}
+    coordinates = {"total": entry.total / 1e3, "up": entry.up / 1e3, "rounds": entry.history["round"].astype(float)}
+    return coordinates if entry.seconds is None else {"time": entry.seconds / _unit(contest)[1], **coordinates}
 
 
 def comparison_page(title: str, contest: Contest, limits: str, command: str) -> Page:

@@ -145,13 +145,13 @@ def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
 def _axis(axis: Axis, values: Sequence[Floats] = ()) -> dict[str, Any]:
     """plotly's description of an axis; a logarithmic one labels powers of ten, and 2 and 5 where there are few of them."""
     kind = "log" if axis.log else "linear"
-    found = {"title": {"text": axis.label, "standoff": 10}, "type": kind, "exponentformat": "power", "zeroline": False}
+    layout = {"title": {"text": axis.label, "standoff": 10}, "type": kind, "exponentformat": "power", "zeroline": False}
     shown = np.concatenate([drawable(v, axis) for v in values]) if axis.log and values else np.empty(0)
     shown = shown[np.isfinite(shown)]
     decades = log10(shown.max()) - log10(shown.min()) if len(shown) else 0.0
     if decades <= 1:
-        return found
-    return found | {"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"}
+        return layout
+    return layout | {"dtick": max(1, round(decades / 6)) if decades > 2 else "D2"}
 
 
 def _list(values: Floats, axis: Axis) -> list[float | None]:

@@ -50,8 +50,8 @@ class TrainingCurves:
         """Where the recorded rounds stand on every axis."""
         h = self.history
         up, down = (h[name] / 8e3 / self.n for name in ("uplink_bits", "downlink_bits"))
-        found = {"up": up, "total": up + down, "rounds": h["round"].astype(float), "seconds": h["seconds"]}
-        return found if self.seconds is None else {**found, "time": self.seconds / self._unit[1]}
+        coordinates = {"up": up, "total": up + down, "rounds": h["round"].astype(float), "seconds": h["seconds"]}
+        return coordinates if self.seconds is None else {**coordinates, "time": self.seconds / self._unit[1]}
 
     def figure(self, name: str, columns: dict[str, str], axis: Axis) -> Figure:
         """Columns of the history by label, over all axes, where they have values."""

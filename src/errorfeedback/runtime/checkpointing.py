@@ -28,7 +28,7 @@ class CheckpointWriter:
 
     checkpoint: Checkpoint
     identity: dict[str, str]
-    found: dict[str, Any] | None = None
+    snapshot: dict[str, Any] | None = None
     """The checkpoint that the run goes on from."""
 
     def __post_init__(self) -> None:

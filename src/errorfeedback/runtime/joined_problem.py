@@ -38,5 +38,5 @@ def digests(part: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """(n, 32): what every client's rows make of two points."""
     grads = [part.gradients_at(np.full(part.d, value)) for value in (0.0, 1.0)]
     ends = part.support.indptr
-    found = [hashlib.sha256(b"".join(g[ends[i] : ends[i + 1]].tobytes() for g in grads)).digest() for i in range(part.n)]
-    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(part.n, -1)
+    hashed = [hashlib.sha256(b"".join(g[ends[i] : ends[i + 1]].tobytes() for g in grads)).digest() for i in range(part.n)]
+    return np.frombuffer(b"".join(hashed), dtype=np.uint8).reshape(part.n, -1)

@@ -45,16 +45,16 @@ class Observer:
         """The columns of the history that only a simulation has."""
         seen, n = session.observe(x), self.support.n
         f = self.objective(seen.values, x)
-        found = {"f": f, "grad_norm2": norm2(self.support.scatter(seen.grads) / n)}
+        columns = {"f": f, "grad_norm2": norm2(self.support.scatter(seen.grads) / n)}
         G_i = PerClient(np.zeros(n)) if seen.error is None else self.support.norms2(seen.error)
         G = float(np.mean(G_i))
         if seen.error is not None:
-            found |= {"G": G, "c_t": n * self.error2(seen, g) / G if G > 0 else 0.0}
+            columns |= {"G": G, "c_t": n * self.error2(seen, g) / G if G > 0 else 0.0}
         if self.proof is not None:
-            found["lyapunov"] = self.proof.lyapunov(f, G_i, self.f_star)
+            columns["lyapunov"] = self.proof.lyapunov(f, G_i, self.f_star)
         elif seen.error is not None:
-            found["lyapunov"] = self.theory.lyapunov(f, G, gamma, self.f_star)
-        return found
+            columns["lyapunov"] = self.theory.lyapunov(f, G, gamma, self.f_star)
+        return columns
 
 
 def norm2(v: Floats) -> float:

@@ -55,7 +55,7 @@ def resume(
     checkpoint = replace(run["checkpoint"], folder=folder)
 
     def newest() -> dict[str, Any] | None:
-        return place.newest(who, lambda found: check_snapshot(found, given, run["options"]["rounds"]))
+        return place.newest(who, lambda snapshot: check_snapshot(snapshot, given, run["options"]["rounds"]))
 
     with checkpointing(place, engine, lambda: CheckpointWriter(checkpoint, who, newest())) as writer, _explained(place):
         return carry_out(given, **run["options"], engine=engine, watch=watch, writer=writer)

@@ -106,10 +106,10 @@ class Server:
         writer: CheckpointWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
-        if writer is not None and writer.found is not None:
-            first, s, clock = self._recall(writer.found, session)
-            if writer.found["stopped"]:
-                return self._end(session, s, writer.found["stopped"], first - 1)
+        if writer is not None and writer.snapshot is not None:
+            first, s, clock = self._recall(writer.snapshot, session)
+            if writer.snapshot["stopped"]:
+                return self._end(session, s, writer.snapshot["stopped"], first - 1)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
             order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict)
@@ -257,12 +257,12 @@ class Server:
             }
             writer.save(t + 1, snapshot)
 
-    def _recall(self, found: dict[str, Any], session: Session) -> tuple[int, State, Clock]:
+    def _recall(self, snapshot: dict[str, Any], session: Session) -> tuple[int, State, Clock]:
         """Go back to a snapshot: the round it is before, the state, and the time that the run has taken."""
-        s = State(**found["state"])
-        self.ledger.totals = found["bits"]
-        self.stops.states = found["stop"]
-        columns = {name: column.tolist() for name, column in found["rows"].items()}
+        s = State(**snapshot["state"])
+        self.ledger.totals = snapshot["bits"]
+        self.stops.states = snapshot["stop"]
+        columns = {name: column.tolist() for name, column in snapshot["rows"].items()}
         self.rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        session.recall(found["clients"], (s.x, s.downlink), None if s.kept is None else (s.kept[0], s.kept[3]))
-        return found["round"], s, Clock(found["seconds"])
+        session.recall(snapshot["clients"], (s.x, s.downlink), None if s.kept is None else (s.kept[0], s.kept[3]))
+        return snapshot["round"], s, Clock(snapshot["seconds"])

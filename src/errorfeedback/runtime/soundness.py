@@ -104,11 +104,11 @@ def _(problem: Spread) -> None:
     _check_floats("the clients' smoothness", problem.L_i, (problem.n,), np.dtype(np.float64))
 
 
-def check_run(found: Any) -> None:
+def check_run(run: Any) -> None:
     """Raise where a description cannot be that of a run."""
-    options = found["options"]
-    _require(isinstance(found["identity"], dict), "no identity")
-    _require(isinstance(found["checkpoint"], Checkpoint), "no checkpoint")
+    options = run["options"]
+    _require(isinstance(run["identity"], dict), "no identity")
+    _require(isinstance(run["checkpoint"], Checkpoint), "no checkpoint")
     _require(all(isinstance(rule, Stop) for rule in options["stop"]), "no stopping rules")
     for name, kind in KINDS.items():
         _require(isinstance(options[name], kind), f"no {name}")
@@ -116,17 +116,17 @@ def check_run(found: Any) -> None:
     _require(options["rounds"] >= 0 and options["every"] >= 1 and options["seed"] >= 0, "no number of rounds")
 
 
-def check_snapshot(found: Any, problem: Problem, rounds: int) -> None:
+def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     """Raise where a snapshot cannot be one of a run of so many rounds on this problem."""
-    _require(isinstance(found, dict), "no snapshot")
-    t, stopped = found["round"], found["stopped"]
+    _require(isinstance(snapshot, dict), "no snapshot")
+    t, stopped = snapshot["round"], snapshot["stopped"]
     _require(isinstance(t, int) and 1 <= t <= rounds + 1, f"the round {t!r:.30} of {rounds}")
     _require(isinstance(stopped, str) and (bool(stopped) or t <= rounds), "no round that is left")
-    _require(isinstance(found["seconds"], float) and found["seconds"] >= 0, "no time")
+    _require(isinstance(snapshot["seconds"], float) and snapshot["seconds"] >= 0, "no time")
     sizes = {problem.d, problem.support.size, problem.n, 0}
-    state = found["state"]
+    state = snapshot["state"]
     _require(isinstance(state, dict), "no state of the server")
-    for array in _arrays([state["method"], state["kept"], found["clients"]]):
+    for array in _arrays([state["method"], state["kept"], snapshot["clients"]]):
         _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
         _require(len(array) in sizes, f"a memory of {len(array)} numbers")
     _check_floats("the model", state["x"], (problem.d,), problem.dtype)

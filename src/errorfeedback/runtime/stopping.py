@@ -166,10 +166,10 @@ class Stops:
     @property
     def columns(self) -> dict[str, float]:
         """What the rules add to the history's row."""
-        found: dict[str, float] = {}
+        added: dict[str, float] = {}
         for rule, state in zip(self.rules, self.states, strict=True):
-            found |= rule.columns(state)
-        return found
+            added |= rule.columns(state)
+        return added
 
 
 def check_loss(rule: Stop, stepsize: StepSize, fix: str) -> None:

@@ -61,7 +61,7 @@ class Smoothness:
         return PerClient(client_norms(k, self.support) + k.diagonal)
 
     @cached_property
-    def found(self) -> dict[bytes, Eigenvalue]:
+    def shared_eigenvalues(self) -> dict[bytes, Eigenvalue]:
         """Eigenvalues that several rules can use (`spectral`), by their set of rare features."""
         return {}
 

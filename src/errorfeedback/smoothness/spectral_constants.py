@@ -66,9 +66,9 @@ def weighted_curvature(s: Smoothness, v: PerClient, rare: Mask, L_rare: PerClien
         len(ratios) and np.isfinite(u).all() and ratios.max() <= ALIKE * ratios.min()
     ):  # sum_i v_i K_i <= max_i (v_i/u_i) sum_i u_i K_i
         key = rare.tobytes()
-        if key not in s.found:
-            s.found[key] = _weighted_eigenvalue(s, PerClient(u), rare, L_rare)
-        top = replace(s.found[key], upper=float(ratios.max()) * s.found[key].upper)
+        if key not in s.shared_eigenvalues:
+            s.shared_eigenvalues[key] = _weighted_eigenvalue(s, PerClient(u), rare, L_rare)
+        top = replace(s.shared_eigenvalues[key], upper=float(ratios.max()) * s.shared_eigenvalues[key].upper)
     else:
         top = _weighted_eigenvalue(s, v, rare, L_rare)
     norms = over_features(s, PerClient(v * L_rare * (s.L_i - s.curvature.diagonal)), np.ones_like(rare))

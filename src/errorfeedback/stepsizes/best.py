@@ -36,8 +36,8 @@ class Choice:
 
 def rules(method: Method) -> list[Proved]:
     """One of every proved rule for the method."""
-    found = members(stepsizes, Proved)  # type: ignore[type-abstract]
-    return [rule() for rule in found.values() if isinstance(method, rule.methods)]
+    proved = members(stepsizes, Proved)  # type: ignore[type-abstract]
+    return [rule() for rule in proved.values() if isinstance(method, rule.methods)]
 
 
 @dataclass(frozen=True)

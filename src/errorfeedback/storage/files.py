@@ -67,11 +67,11 @@ def read(path: Path) -> Any:
     return value_of(path.read_bytes(), str(path))
 
 
-def value_of(found: bytes, path: str) -> Any:
+def value_of(stored: bytes, path: str) -> Any:
     """The value in what `content` made; `path` is what an error calls it."""
-    head, newline, rest = found.partition(b"\n")
+    head, newline, rest = stored.partition(b"\n")
     if not newline or head + newline != HEAD % FORMAT:
-        raise DamagedError(f"{path} is not a file of this version: it begins with {found[:20]!r}, not {HEAD % FORMAT!r}")
+        raise DamagedError(f"{path} is not a file of this version: it begins with {stored[:20]!r}, not {HEAD % FORMAT!r}")
     digest, packed = rest[:DIGEST], rest[DIGEST:]
     if hashlib.sha256(packed).digest() != digest:
         raise DamagedError(f"{path} is damaged: its checksum does not fit its {len(packed)} bytes")

@@ -134,10 +134,10 @@ def _find(name: str) -> type[Any]:
     module, _, qualname = name.partition(":")
     if module.split(".")[0] != PACKAGE:
         raise ValueError(f"{name!r} is not a class of {PACKAGE}, and was not declared with ef.storable before")
-    found = vars(import_module(module)).get(qualname)
-    if not inspect.isclass(found) or not _ours(found):
+    kind = vars(import_module(module)).get(qualname)
+    if not inspect.isclass(kind) or not _ours(kind):
         raise ValueError(f"{name!r} is not a class of this version of {PACKAGE}")
-    return found
+    return kind
 
 
 def _make(content: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:

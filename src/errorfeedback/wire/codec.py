@@ -130,8 +130,8 @@ def decode(
     )
     if trouble:
         raise WireError(f"the message of client {client} was refused: {TROUBLES[trouble]}")
-    found = _restored(values.view(precision), frames.value_bits, dtype)
-    return Message(support, None if known.positions is None else positions, found, frames), beside
+    restored = _restored(values.view(precision), frames.value_bits, dtype)
+    return Message(support, None if known.positions is None else positions, restored, frames), beside
 
 
 def _announced(sent: Bytes, support: Support, widths: Integers, dtype: np.dtype[Any], value_bits: int | None) -> Frames:
@@ -281,8 +281,8 @@ def _decode(  # noqa: PLR0912
         end = (bit + others * bits + beside + 7) >> 3
         if end + count * width > len(sent):
             return CUT, client
-        found = int(sent[start + 1]) | int(sent[start + 2]) << 8
-        if frame_check(seed, t, client, sent, start, end + count * width) != found:
+        check = int(sent[start + 1]) | int(sent[start + 2]) << 8
+        if frame_check(seed, t, client, sent, start, end + count * width) != check:
             return CHECK_WRONG, client
         if fill and not _place(sent, bit, bits, others, lo, hi, sure, known, a, positions, p, p + count):
             return INDEX_WRONG, client

@@ -100,8 +100,8 @@ class Frames:
         try:
             return self._memo[beside, value_bits]
         except KeyError:
-            found = self._memo[beside, value_bits] = self._cost(beside, self.value_bits or value_bits)
-            return found
+            cost = self._memo[beside, value_bits] = self._cost(beside, self.value_bits or value_bits)
+            return cost
 
     def _cost(self, beside: int, value_bits: int) -> Cost:
         bits = int(frame_bits(self.counts, self.index_bits, value_bits, beside, self.announced).sum())
