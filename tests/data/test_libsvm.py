@@ -15,7 +15,7 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 import errorfeedback as ef
-from errorfeedback.data import compressed, known
+from errorfeedback.data import decompressing, known
 
 TEXT = "+1 1:0.5 3:2\n-1 2:1\n-1\n+1 1:-1.5 # a comment\n"
 DENSE = [[0.5, 0, 2], [0, 1, 0], [0, 0, 0], [-1.5, 0, 0]]
@@ -168,7 +168,7 @@ def test_a_file_is_the_same_in_pieces_of_any_size(tmp_path, monkeypatch, size, s
     text = "+1 qid:3 1:0.5 3:2\r\n-1 2:1\n\n-1\n+1 1:-1.5e-3 # 7:7\n-1 2:.5 4:1."
     path = tmp_path / f"data{suffix}"
     path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
-    monkeypatch.setattr(compressed, "CHUNK", size)
+    monkeypatch.setattr(decompressing, "CHUNK", size)
     A, y = ef.load(path)
     assert y.tolist() == [1, -1, -1, 1, -1]
     assert A.toarray().tolist() == [[0.5, 0, 2, 0], [0, 1, 0, 0], [0, 0, 0, 0], [-1.5e-3, 0, 0, 0], [0, 0.5, 0, 1]]
