@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from errorfeedback import compressors, directions, downlinks, methods, probes, stepsizes
+from errorfeedback.clients.memory import Shared as Shared
 from errorfeedback.clients.order import Setup as Setup
 from errorfeedback.clients.serving import Host as Host
 from errorfeedback.clients.serving import host as host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -267,6 +268,51 @@ def test_memories_are_cut_where_the_shards_are():
     assert len(back[2]) == 0
     with pytest.raises(ValueError, match="a client memory has 4 entries"):
         cut_memory(np.arange(4.0), lengths)
+
+
+@ef.storable
+@dataclass(frozen=True)
+class Kept:
+    """A client memory with all that one may be made of."""
+
+    g: np.ndarray
+    counts: np.ndarray
+    """(n, 2)"""
+    common: ef.Shared
+    """Of the shape that the method likes."""
+
+
+@ef.storable
+@dataclass(frozen=True)
+class Averaging(ef.EF21):
+    """EF21 whose clients count their rounds, and remember in common the last three round numbers twice."""
+
+    def init(self, node, ctx):
+        message, g = super().init(node, ctx)
+        return message, Kept(g, np.zeros((node.support.n, 2)), ef.Shared(np.zeros((3, 2))))
+
+    def client(self, state, node, ctx):
+        message, g = super().client(state.g, node, ctx)
+        g *= 1 + 1e-3 * state.common.value.sum() / (1 + ctx.t)  # so that the memory counts
+        common = ef.Shared(np.vstack([state.common.value[1:], [[ctx.t, ctx.t]]]))
+        return message, Kept(g, np.add(state.counts, [1.0, ctx.t]), common)
+
+    def error(self, state, grads):
+        return state.g - grads
+
+
+def test_a_memory_may_be_a_dataclass_with_entries_of_any_shape_and_what_all_shards_share(problem, tmp_path):
+    method = Averaging(ef.TopK(1))
+    whole = run(problem, method)
+    broken_off(tmp_path / "run", problem, method, engine=ef.Local(2))
+    for k, engine in enumerate(ENGINES):
+        shutil.copytree(tmp_path / "run", tmp_path / str(k))
+        assert_same_bits(whole, ef.resume(tmp_path / str(k), engine=engine))
+
+
+def test_what_shards_share_must_be_the_same():
+    with pytest.raises(ValueError, match="Shared differs between two shards"):
+        joined_memory([ef.Shared(np.eye(2)), ef.Shared(np.ones((2, 2)))])
 
 
 @pytest.mark.parametrize("stop_at", [3, 17, 40])

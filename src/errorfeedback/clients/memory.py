@@ -1,18 +1,30 @@
 """The clients' memory in client order: joined from any number of shards, cut into any number of shards.
 
-A memory is None, a number or text, or a tuple, list or dict of memories, or an array with one entry per position of the
-lifted space or one per client; an empty array stands for nothing yet.
+A memory is None, a number or text, or a tuple, list, dict or dataclass of memories, or an array with one entry (of any
+shape) per position of the lifted space or one per client; an empty array stands for nothing yet. What is the same on every
+shard is `Shared`, whatever its shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from errorfeedback.storage.packing import fingerprint
+
 Lengths: TypeAlias = tuple[int, int]
 """How many clients a shard has, and how many positions of the lifted space."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """A part of the clients' memory that every shard has, and has alike: arrays of any shape, in any structure."""
+
+    value: Any
 
 
 def joined_memory(parts: Sequence[Any]) -> Any:
@@ -44,4 +56,15 @@ def _map(leaf: Callable[..., Any], *trees: Any) -> Any:
         return type(first)(_map(leaf, *parts) for parts in zip(*trees, strict=True))
     if isinstance(first, dict):
         return {key: _map(leaf, *(tree[key] for tree in trees)) for key in first}
+    if isinstance(first, Shared):
+        return _alike(trees)
+    if is_dataclass(first) and not isinstance(first, type):
+        names = [each.name for each in fields(first) if each.init]
+        return replace(first, **{name: _map(leaf, *(getattr(tree, name) for tree in trees)) for name in names})
     return first
+
+
+def _alike(trees: Sequence[Shared]) -> Shared:
+    if len({fingerprint(tree.value) for tree in trees}) > 1:
+        raise ValueError("a memory that is Shared differs between two shards; what differs has one entry per client")
+    return deepcopy(trees[0])

@@ -49,7 +49,7 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
     bound, theory = method.bind(problem.support), analyse(problem, method.compressor)
     same: dict[str, tuple[list[str], StepSize]] = {}
     for name, kind in members(stepsizes, StepSize).items():  # type: ignore[type-abstract]
-        if kind not in (Constant, Best) and isinstance(method, kind.methods):
+        if kind not in (Constant, Best) and kind.speaks_of(method):
             rule = kind()
             key = f"{rule.gamma(theory, bound):.12g}" if isinstance(rule, Fixed) else name
             same.setdefault(key, ([], rule))[0].append(name)

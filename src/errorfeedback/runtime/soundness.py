@@ -4,12 +4,14 @@ that its parts fit together. ValueError says what does not.
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from errorfeedback.clients.memory import Shared
 from errorfeedback.core import PRECISIONS
 from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Broadcast, Downlink
@@ -128,7 +130,7 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     _require(isinstance(state, dict), "no state of the server")
     for array in _arrays([state["method"], state["kept"], snapshot["clients"]]):
         _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
-        _require(len(array) in sizes, f"a memory of {len(array)} numbers")
+        _require(not sizes.isdisjoint(array.shape), f"a memory of {len(array)} numbers")
     _check_floats("the model", state["x"], (problem.d,), problem.dtype)
     broadcast = state["broadcast"]
     _require(
@@ -142,6 +144,8 @@ def _arrays(tree: Any) -> list[NDArray[Any]]:
     if isinstance(tree, np.ndarray):
         return [tree]
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
+    if is_dataclass(tree) and not isinstance(tree, (type, Shared)):
+        inner = [getattr(tree, each.name) for each in fields(tree)]
     return [array for part in inner for array in _arrays(part)]
 
 

@@ -124,7 +124,7 @@ class Automatic(StepSize):
 
     def start(self, theory: Theory, method: Method) -> Guarded:
         gamma = LONGEST / bound_of_clients(theory) if self.guess is None else self.guess
-        return Guarded(gamma, ROUGH_BITS if isinstance(method, EF21) else VALUE_BITS, theory.problem.lower_bound)
+        return Guarded(gamma, ROUGH_BITS if method.error_feedback else VALUE_BITS, theory.problem.lower_bound)
 
     def ask(self, state: Guarded) -> Probes:
         asks = not state.moved or state.t <= EARLY or state.t % SPARSE == 0

@@ -95,6 +95,11 @@ class StepSize(ABC):
         """The Lyapunov function of the rule's theorem, where it has one."""
         return None
 
+    @classmethod
+    def speaks_of(cls, method: Method) -> bool:
+        """Whether it is a rule for the method."""
+        return isinstance(method, cls.methods)
+
     def check(self, method: Method, direction: Direction) -> None:
         """Raise where the rule says nothing about the method or the direction."""
         if not (direction.is_estimate or self.any_direction):
@@ -102,7 +107,7 @@ class StepSize(ABC):
                 f"{type(self).__name__} is a rule for steps along the estimate, and says nothing about {direction}; "
                 "use ef.Constant(gamma) to choose a step size yourself"
             )
-        if not isinstance(method, self.methods):
+        if not self.speaks_of(method):
             names = " and ".join(m.__name__ for m in self.methods)
             raise ValueError(
                 f"{type(self).__name__} is a rule for {names}, and has no theorem for {type(method).__name__}; "

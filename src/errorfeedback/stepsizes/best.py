@@ -37,7 +37,7 @@ class Choice:
 def rules(method: Method) -> list[Proved]:
     """One of every proved rule for the method."""
     proved = members(stepsizes, Proved)  # type: ignore[type-abstract]
-    return [rule() for rule in proved.values() if isinstance(method, rule.methods)]
+    return [rule() for rule in proved.values() if rule.speaks_of(method)]
 
 
 @dataclass(frozen=True)

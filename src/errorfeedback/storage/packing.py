@@ -161,7 +161,7 @@ PACK: tuple[tuple[str, Callable[[Any], bool], Callable[[_Packer, Any], Any]], ..
     ("objects", lambda v: isinstance(v, np.ndarray) and v.dtype.kind == "O", lambda p, v: [p.tree(i) for i in v.tolist()]),
     ("array", lambda v: isinstance(v, np.ndarray), lambda p, v: p.array(v)),
     ("scalar", lambda v: isinstance(v, np.generic), lambda p, v: p.array(np.asarray(v))),
-    ("tuple", lambda v: isinstance(v, tuple), lambda p, v: [p.tree(item) for item in v]),
+    ("tuple", lambda v: type(v) is tuple, lambda p, v: [p.tree(item) for item in v]),
     ("dict", lambda v: isinstance(v, dict), lambda p, v: [[p.tree(k), p.tree(item)] for k, item in v.items()]),
     (
         "csr",
