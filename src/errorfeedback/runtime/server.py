@@ -9,9 +9,7 @@ prox_{gamma^t R}(x^t - gamma^t direction); R = 0 unless a proximal term is given
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,14 +23,16 @@ from errorfeedback.probes.base import Hearing, answers_of, widths_of
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.checkpointing import CheckpointWriter
 from errorfeedback.runtime.clock import Clock
+from errorfeedback.runtime.guard import LAST, Guard
 from errorfeedback.runtime.ledger import Ledger
 from errorfeedback.runtime.observer import Observer, norm2
+from errorfeedback.runtime.snapshot import Snapshots
+from errorfeedback.runtime.state import State
 from errorfeedback.runtime.stopping import Progress, Stops
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.theory.analysis import Theory
 from errorfeedback.wire.message import Message
 
-LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"
 Watch = Callable[[dict[str, float]], None]
 
 
@@ -46,33 +46,6 @@ class Ended:
     stopped: str
     rounds: int
     rows: list[dict[str, float]]
-
-
-@dataclass
-class State:
-    """All that the server's later rounds depend on, beside the books."""
-
-    x: Model
-    method: Any
-    direction: Any
-    rule: Any
-    downlink: Any
-    broadcast: Broadcast | None
-    """What the clients are about to hear."""
-    verdict: Verdict = Verdict.GO
-    """What they are about to do."""
-    move: Move | None = None
-    """The step that led here."""
-    kept: tuple[Model, Any, Any, Any] | None = None
-    """The point that was kept: x, and the memory of method, direction and downlink there."""
-
-    def keep(self) -> None:
-        self.kept = deepcopy((self.x, self.method, self.direction, self.downlink))
-
-    def restore(self) -> None:
-        assert self.kept is not None, "a rule keeps a point before it goes back"
-        self.x[:], self.method, self.direction, self.downlink = deepcopy(self.kept)
-        self.move = self.broadcast = None
 
 
 @dataclass(eq=False)
@@ -93,6 +66,8 @@ class Server:
         d, dtype, self.n = self.theory.d, self.theory.problem.dtype, self.theory.n
         self.total, self.step = np.empty((2, d), dtype=dtype)  # scratch: a round allocates nothing of size d
         self.rows: list[dict[str, float]] = []
+        self.guard = Guard(self.stops, self.observer)
+        self.snapshots = Snapshots(self.ledger, self.stops, self.rows)
 
     def run(
         self,
@@ -107,9 +82,9 @@ class Server:
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
         if writer is not None and writer.snapshot is not None:
-            first, s, clock = self._recall(writer.snapshot, session)
+            first, s, clock = self.snapshots.recall(writer.snapshot, session)
             if writer.snapshot["stopped"]:
-                return self._end(session, s, writer.snapshot["stopped"], first - 1)
+                return Ended(*self.guard.choice(session, s), writer.snapshot["stopped"], first - 1, self.rows)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
             order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict)
@@ -125,12 +100,12 @@ class Server:
                 if not np.isfinite(row.get("f", 0.0)) and s.kept is None:
                     return Ended(s.x, LAST, f"diverged: f is not finite at round {t}", t, self.rows)
             if s.verdict is Verdict.KEEP:
-                s.keep()
+                self.guard.keep(s)
             if stopped:
                 self._save(writer, t, stopped, s, clock, session)
-                return self._end(session, s, stopped, t)
+                return Ended(*self.guard.choice(session, s), stopped, t, self.rows)
             if s.verdict is Verdict.RESTORE:
-                s.restore()
+                self.guard.restore(s)
             else:
                 self._advance(s, t, direction, gamma, watched or bool(probes))
             self._save(writer, t, "", s, clock, session)
@@ -195,24 +170,9 @@ class Server:
         with clock.paused():
             reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down))
         reason = f"ran all {rounds} rounds" if t == rounds else reason
-        if reason and self._must_choose(s):
+        if reason and self.guard.must_choose(s):
             self.ledger.compared()
         return reason
-
-    def _must_choose(self, s: State) -> bool:
-        """Whether the end has to choose between x and the point that was kept."""
-        chosen = s.verdict is Verdict.KEEP or self.stops.choice is not None
-        return s.kept is not None and not chosen and not np.array_equal(s.x, s.kept[0])
-
-    def _end(self, session: Session, s: State, stopped: str, t: int) -> Ended:
-        """The point that a stopping rule chose; else the better one of x and the point that was kept, by the exact loss."""
-        if self.stops.choice is not None:
-            return Ended(*self.stops.choice, stopped, t, self.rows)
-        if s.kept is not None and self._must_choose(s):
-            best, objective = s.kept[0], self.observer.objective
-            if not objective(session.values(s.x), s.x) <= objective(session.values(best, kept=True), best):
-                return Ended(best, BEST, stopped, t, self.rows)
-        return Ended(s.x, LAST, stopped, t, self.rows)
 
     def _record(
         self,
@@ -241,28 +201,7 @@ class Server:
         return row
 
     def _save(self, writer: CheckpointWriter | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
-        """A checkpoint after round t, where one is due; random draws depend on (seed, t) only."""
-        if writer is None or not writer.due(t, bool(stopped)):
-            return
-        with clock.paused():
-            snapshot = {
-                "round": t + 1,
-                "stopped": stopped,
-                "state": vars(s),
-                "stop": self.stops.states,
-                "clients": session.memory(),
-                "bits": self.ledger.totals,
-                "rows": {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]},
-                "seconds": clock.seconds,
-            }
-            writer.save(t + 1, snapshot)
-
-    def _recall(self, snapshot: dict[str, Any], session: Session) -> tuple[int, State, Clock]:
-        """Go back to a snapshot: the round it is before, the state, and the time that the run has taken."""
-        s = State(**snapshot["state"])
-        self.ledger.totals = snapshot["bits"]
-        self.stops.states = snapshot["stop"]
-        columns = {name: column.tolist() for name, column in snapshot["rows"].items()}
-        self.rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        session.recall(snapshot["clients"], (s.x, s.downlink), None if s.kept is None else (s.kept[0], s.kept[3]))
-        return snapshot["round"], s, Clock(snapshot["seconds"])
+        """A checkpoint after round t, where one is due."""
+        if writer is not None and writer.due(t, bool(stopped)):
+            with clock.paused():
+                writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))

@@ -1,0 +1,52 @@
+"""The point that a rule kept: remembered, gone back to, and compared with the last one at the end.
+
+At the end the run returns the point that a stopping rule chose; else the better one of x and the point that was kept, by
+the exact loss, which takes one exchange more where the rule has not just seen it.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.core import Model
+from errorfeedback.engines.base import Session
+from errorfeedback.runtime.observer import Observer
+from errorfeedback.runtime.state import State
+from errorfeedback.runtime.stopping import Stops
+from errorfeedback.stepsizes.base import Verdict
+
+LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """What is done with the point that was kept."""
+
+    stops: Stops
+    observer: Observer
+
+    def keep(self, s: State) -> None:
+        s.kept = deepcopy((s.x, s.method, s.direction, s.downlink))
+
+    def restore(self, s: State) -> None:
+        assert s.kept is not None, "a rule keeps a point before it goes back"
+        s.x[:], s.method, s.direction, s.downlink = deepcopy(s.kept)
+        s.move = s.broadcast = None
+
+    def must_choose(self, s: State) -> bool:
+        """Whether the end has to choose between x and the point that was kept."""
+        chosen = s.verdict is Verdict.KEEP or self.stops.choice is not None
+        return s.kept is not None and not chosen and not np.array_equal(s.x, s.kept[0])
+
+    def choice(self, session: Session, s: State) -> tuple[Model, str]:
+        """The point that the run returns, and which it is."""
+        if self.stops.choice is not None:
+            return self.stops.choice
+        if s.kept is not None and self.must_choose(s):
+            best, objective = s.kept[0], self.observer.objective
+            if not objective(session.values(s.x), s.x) <= objective(session.values(best, kept=True), best):
+                return best, BEST
+        return s.x, LAST

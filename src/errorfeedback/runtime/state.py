@@ -1,0 +1,29 @@
+"""All that the server's later rounds depend on, beside the books, the rows and the stopping rules' memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from errorfeedback.core import Model
+from errorfeedback.downlinks.base import Broadcast
+from errorfeedback.stepsizes.base import Move, Verdict
+
+
+@dataclass
+class State:
+    """x, and the memory of every part of the server."""
+
+    x: Model
+    method: Any
+    direction: Any
+    rule: Any
+    downlink: Any
+    broadcast: Broadcast | None
+    """What the clients are about to hear."""
+    verdict: Verdict = Verdict.GO
+    """What they are about to do."""
+    move: Move | None = None
+    """The step that led here."""
+    kept: tuple[Model, Any, Any, Any] | None = None
+    """The point that was kept: x, and the memory of method, direction and downlink there (`runtime.guard`)."""
