@@ -5,6 +5,7 @@ clients live, survives a checkpoint, and is counted.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -180,13 +181,26 @@ def test_a_loss_without_a_bound_gets_no_step_from_a_theorem_and_no_certificate()
     assert problem.lower_bound <= result.history["f"].min()
 
 
-def test_a_false_curvature_is_refused_or_found_out():
-    """A loss that claims a tenth of its curvature gets steps that are too long, and the certificate says so."""
+def test_a_false_curvature_is_refused():
+    """Steps would be too long, and nothing that was proved about them would be true."""
     for wrong in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="a bound on the second derivative must be above 0"):
             Huber(curvature=wrong)
     A, b, clients = rows()
-    honest, false = (ef.glm(A, b, clients, Huber(curvature=h, width=1e6)) for h in (1.0, 0.05))
+    for wrong in (0.05, 0.9, 0.999):
+        with pytest.raises(
+            ValueError, match=f"Huber claims a curvature of at most {wrong}, but its derivative grows by 1 per"
+        ):
+            ef.glm(A, b, clients, Huber(curvature=wrong))
+    for bound in (1.0, 100.0):
+        with pytest.raises(ValueError, match="Poisson claims a curvature of at most"):
+            ef.glm(A, np.abs(b), clients, Poisson(curvature=bound))
+
+
+def test_a_false_curvature_that_nobody_refused_is_found_out_by_the_certificate():
+    A, b, clients = rows()
+    honest = ef.glm(A, b, clients, Huber(width=1e6))
+    false = replace(honest, loss=Huber(curvature=0.05, width=1e6))
     verdicts = [ef.solve(p, ef.EF21(ef.TopK(14)), ef.RareFeatures(), rounds=60).certificate.verdict for p in (honest, false)]
     assert verdicts[0] == "held"
     assert verdicts[1].startswith("violated")

@@ -24,6 +24,7 @@ from errorfeedback.problems.blocks.dense import Dense
 from errorfeedback.problems.blocks.uniform import Uniform
 from errorfeedback.problems.inputs import Matrix, as_csr, check_clients, check_finite, checked_weights
 from errorfeedback.problems.losses.base import Loss
+from errorfeedback.problems.losses.curvature import check_curvature
 from errorfeedback.problems.losses.logistic import Logistic
 from errorfeedback.problems.losses.squared import Squared
 from errorfeedback.problems.partition import Clients, as_partition
@@ -240,7 +241,9 @@ def glm(
     if target.dtype.kind not in "fiub":
         raise ValueError(f"b has the type {target.dtype}; {type(loss).__name__.lower()} needs numbers")
     matrix = as_csr(A, intercept, dtype)
-    return _glm(matrix, target.astype(np.float64), clients, loss, regularizer, intercept, sample_weight)
+    problem = _glm(matrix, target.astype(np.float64), clients, loss, regularizer, intercept, sample_weight)
+    check_curvature(loss, problem.target)
+    return problem
 
 
 def least_squares(

@@ -30,6 +30,8 @@ class Loss(ABC):
     curvature: float = inf
     quadratic: bool = False
     """The second derivative is the same everywhere."""
+    outputs: int = 1
+    """Numbers that a model says of a row."""
 
     def __post_init__(self) -> None:
         if not self.curvature > 0:
