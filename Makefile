@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench mpi scaling clean
+.PHONY: run test reproduce bench race mpi scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -34,6 +34,10 @@ test: $(VENV)/test.stamp
 # What a round costs against the alternatives, as ratios within one run; and how it grows.
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/speed.py
+
+# Total bytes and time on a link until a model is good, against the best peers; README's figure.
+race: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/race.py --out benchmarks/race.json --figure docs/race.png
 
 # What a round costs over MPI, and what that means for many nodes.
 mpi: $(VENV)/test.stamp
