@@ -36,11 +36,11 @@ class Peer:
 
 
 PEERS = {
-    "L-BFGS": Peer(lbfgs, 1000),
+    "L-BFGS": Peer(lbfgs, 500),
     "Newton": Peer(newton, 100),
-    "Newton-CG": Peer(newton_cg, 2000),
-    "AGD": Peer(agd, 1000),
-    "GD": Peer(gd, 1000),
+    "Newton-CG": Peer(newton_cg, 500),
+    "AGD": Peer(agd, 500),
+    "GD": Peer(gd, 500),
     "FedAvg": Peer(fedavg, 100),
     "CoCoA+": Peer(cocoa, 100),
     "EF21 Top1": Peer(top1, 1000),
@@ -74,7 +74,7 @@ class Outcome:
         if self.method == US:
             names = [quantity if quantity in self.curves else BYTES]
         found = [(_needed(self.curves[name], objective.level(level), QUANTITIES[quantity]), name) for name in names]
-        return min(found, key=lambda pair: pair[0])
+        return min(found, key=lambda pair: pair[0], default=(np.inf, ""))
 
 
 def _needed(curve: Curve, f: float, quantity: Quantity) -> float:

@@ -62,7 +62,7 @@ def draw(record: dict[str, Any], path: Path, seed: str) -> None:
 
 
 def _panel(place: Axes, name: str, found: dict[str, Any], *, first: bool, last: bool) -> None:
-    for method, run in found["methods"].items():
+    for method, run in _raced(found):
         colour, dashes, width = LOOKS[method]
         kB, gap = envelope(method, run["curves"])
         inside = np.flatnonzero(gap <= LOWEST)
@@ -100,9 +100,14 @@ def _panel(place: Axes, name: str, found: dict[str, Any], *, first: bool, last: 
         place.set_xlabel("sent and received per client", fontsize=9, color=INK)
 
 
+def _raced(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Methods with a curve."""
+    return [(method, run) for method, run in found["methods"].items() if run["curves"]]
+
+
 def _left(found: dict[str, Any]) -> float:
     """Where the first of the curves begins, after the start itself."""
-    starts = [envelope(method, run["curves"])[0] for method, run in found["methods"].items()]
+    starts = [envelope(method, run["curves"])[0] for method, run in _raced(found)]
     return 0.7 * min(float(kB[kB > 0].min()) for kB in starts)
 
 

@@ -35,7 +35,7 @@ def of(objective: Objective, outcome: Outcome, levels: Iterable[float]) -> dict[
     winners = {name for each in found.values() for need, name in each.values() if np.isfinite(need)}
     if outcome.method == US:
         winners = set(outcome.curves)
-    if not winners:
+    if not winners and outcome.curves:
         winners = {min(outcome.curves, key=lambda name: outcome.curves[name].f.min())}
     return {
         "needs": {f"{level:g}": {q: _number(need) for q, (need, _) in each.items()} for level, each in found.items()},
