@@ -7,6 +7,9 @@ from reference import Client, Reference
 
 import errorfeedback as ef
 
+CLASSES = 3
+"""Of the softmax loss."""
+
 
 def random_rows(rng, n, d, m, fill):
     """Dense rows with random sparsity; every client has m rows and at least two features, every feature a client."""
@@ -24,7 +27,10 @@ def pair(loss="squared", n=5, d=12, m=3, fill=0.25, lam=0.0, seed=0):
     rng = np.random.default_rng(seed)
     A = random_rows(rng, n, d, m, fill)
     regularizer = ef.NonconvexPenalty(lam) if lam else None
-    if loss == "squared":
+    if loss == "softmax":
+        b = np.concatenate([np.arange(CLASSES), rng.integers(0, CLASSES, n * m - CLASSES)])
+        ours = ef.softmax(A, b, clients=n, regularizer=regularizer)
+    elif loss == "squared":
         b = rng.standard_normal(n * m)
         ours = ef.least_squares(A, b, clients=n, regularizer=regularizer)
     else:
@@ -32,4 +38,4 @@ def pair(loss="squared", n=5, d=12, m=3, fill=0.25, lam=0.0, seed=0):
         b[:2] = 1.0, -1.0
         ours = ef.logistic(A, b, clients=n, regularizer=regularizer)
     clients = [Client(A[i * m : (i + 1) * m], b[i * m : (i + 1) * m]) for i in range(n)]
-    return ours, Reference(clients, loss, lam)
+    return ours, Reference(clients, loss, lam, CLASSES if loss == "softmax" else 1)

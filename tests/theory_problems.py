@@ -16,7 +16,8 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.sparsity.support import Support
 from errorfeedback.theory.proof import Proof
 
-KINDS = ("least squares", "least squares + penalty", "logistic", "logistic + penalty")
+KINDS = ("least squares", "least squares + penalty", "logistic", "logistic + penalty", "softmax", "softmax + penalty")
+CLASSES = 3
 
 
 def random_problem(kind: str, seed: int, sharing: str = "some") -> Problem:
@@ -33,6 +34,8 @@ def random_problem(kind: str, seed: int, sharing: str = "some") -> Problem:
         ids += [i] * m
     A = np.vstack(rows)
     penalty = ef.NonconvexPenalty(float(rng.uniform(0.1, 2.0))) if "penalty" in kind else None
+    if "softmax" in kind:
+        return ef.softmax(A, np.arange(len(A)) % CLASSES, ids, regularizer=penalty, classes=range(CLASSES))
     if "logistic" in kind:
         y = np.where(np.arange(len(A)) % 2, 1, -1)
         return ef.logistic(A, y, ids, regularizer=penalty)

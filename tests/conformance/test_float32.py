@@ -14,10 +14,12 @@ TOLERANCE = 1e-3
 
 def problems(loss, dtype):
     rng = np.random.default_rng(3)
-    A = rng.standard_normal((60, 20)) * (rng.random((60, 20)) < {"dense": 1.0, "sparse": 0.1, "one-hot": 0.1}[loss])
+    A = rng.standard_normal((60, 20)) * (rng.random((60, 20)) < (1.0 if loss == "dense" else 0.1))
     A[np.arange(60), rng.integers(0, 20, 60)] = 1.0
     if loss == "one-hot":
         return ef.logistic(A != 0, rng.integers(0, 2, 60), 10, dtype=dtype)
+    if loss == "softmax":
+        return ef.softmax(A, rng.integers(0, 3, 60), 10, dtype=dtype)
     return ef.least_squares(A, rng.standard_normal(60), 10, dtype=dtype, regularizer=ef.NonconvexPenalty(0.1))
 
 
@@ -26,7 +28,7 @@ def run(problem, method, **options):
     return ef.solve(problem, method, ef.Constant(gamma), rounds=200, every=50, seed=1, **options)
 
 
-@pytest.mark.parametrize("loss", ["dense", "sparse", "one-hot"])
+@pytest.mark.parametrize("loss", ["dense", "sparse", "one-hot", "softmax"])
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_single_precision_stays_near_double_precision_at_half_the_bits(method, loss):
     single, double = (run(problems(loss, dtype), method) for dtype in (np.float32, np.float64))

@@ -16,6 +16,7 @@ PROBLEMS = {
     "sparse least squares": {"loss": "squared"},
     "non-convex penalty": {"loss": "squared", "lam": 0.3, "seed": 1},
     "logistic": {"loss": "logistic", "seed": 2, "m": 4},
+    "softmax": {"loss": "softmax", "d": 6, "seed": 6, "m": 4},
     "dense, n > d": {"loss": "squared", "n": 7, "d": 3, "fill": 1.0, "seed": 3},
     "dense, d > n": {"loss": "logistic", "n": 3, "d": 7, "fill": 1.0, "seed": 4, "m": 5},
 }

@@ -18,6 +18,7 @@ from errorfeedback.methods.node import Node
 
 PROBLEMS = {
     "sparse logistic": lambda: pair("logistic", n=7, d=15, fill=0.2)[0],
+    "softmax": lambda: pair("softmax", n=7, d=8, fill=0.3)[0],
     "dense, n > d, penalty": lambda: pair(n=7, d=4, fill=1.0, lam=0.5)[0],
     "auto-encoder": lambda: ef.autoencoder(np.random.default_rng(0).standard_normal((21, 4)), clients=7, code=2),
 }
@@ -92,17 +93,19 @@ def test_a_new_file_in_methods_joins_by_itself(tmp_path):
 
 
 @pytest.mark.parametrize("c", [1, 3, 20])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "one-hot"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "one-hot", "softmax", "one against rest"])
 def test_every_layout_is_bit_identical_for_any_number_of_shards(loss, c):
     """Blocks of uneven sizes: strips, remainders and running sums must not see where a shard begins."""
     rng = np.random.default_rng(c)
     A = rng.standard_normal((200, 70)) * (rng.random((200, 70)) < c / 20)
     A[np.arange(200), rng.integers(0, 70, 200)] = 1.0
-    clients, y = rng.integers(0, 23, 200), rng.integers(0, 2, 200)
+    clients, y, kinds = rng.integers(0, 23, 200), rng.integers(0, 2, 200), rng.integers(0, 5, 200)
     make = {
         "squared": lambda: ef.least_squares(A, y, clients),
         "logistic": lambda: ef.logistic(A, y, clients),
         "one-hot": lambda: ef.logistic(A != 0, y, clients),
+        "softmax": lambda: ef.softmax(A, kinds, clients),
+        "one against rest": lambda: ef.glm(A, kinds, clients, ef.OneAgainstRest(outputs=5)),
     }[loss]
     a, *others = (run(make(), ef.EF21(ef.TopK(2)), shards) for shards in (1, 2, 5, 23))
     for b in others:
@@ -113,6 +116,8 @@ LONG = {
     "squared": ef.least_squares,
     "logistic, penalty": lambda A, y, clients: ef.logistic(A, y, clients, regularizer=ef.NonconvexPenalty(0.1)),
     "one-hot, scaled": lambda A, y, clients: ef.scaled(ef.logistic(A != 0, y, clients)),
+    "softmax, penalty": lambda A, y, clients: ef.softmax(A, y, clients, regularizer=ef.NonconvexPenalty(0.1)),
+    "softmax, scaled": lambda A, y, clients: ef.scaled(ef.softmax(A, y, clients)),
     "dense": lambda A, y, clients: ef.least_squares(A + 1.0, y, clients),
 }
 

@@ -41,10 +41,11 @@ def test_weighted_change_is_an_upper_bound(kind: str, sharing: str) -> None:
         problem = random_problem(kind, seed, sharing)
         rng = np.random.default_rng(seed)
         v = rng.uniform(0, 1, problem.n)
-        for rare in (np.ones(problem.d, dtype=bool), rng.random(problem.d) < 0.6):
+        features = problem.support.by_feature.d
+        for rare in (np.ones(features, dtype=bool), rng.random(features) < 0.6):
             s = smoothness(problem)
             bound, _ = weighted_gradient_change(s, v, rare, rows_L_i(s, rare))
-            found = changes(problem, v, rare, seed)
+            found = changes(problem, v, np.repeat(rare, problem.support.outputs), seed)
             assert found <= bound * (1 + 1e-9)
             if kind == "least squares":
                 H = hessians(problem)
@@ -132,7 +133,7 @@ def test_weights_that_are_alike_share_an_eigenvalue_that_is_still_above(kind: st
     """v within 5% of a multiple of |J_i|/L_i: at most 2.5% above the bound of v's own eigenvalue, never below it."""
     for seed in range(3):
         problem = random_problem(kind, seed, "some")
-        s, rare = smoothness(problem), np.ones(problem.d, dtype=bool)
+        s, rare = smoothness(problem), np.ones(problem.support.by_feature.d, dtype=bool)
         L, rng = rows_L_i(s, rare), np.random.default_rng(seed)
         u = np.divide(problem.support.sizes, L, out=np.zeros(problem.n), where=L > 0)
         for scale in (1e-6, 1.0, 1e6):

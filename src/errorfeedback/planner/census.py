@@ -132,8 +132,10 @@ def _labels(problem: Problem, names: Sequence[str] | None) -> Callable[[int], st
         column = int(problem.columns[j])
         if names is not None:
             return str(names[column])
-        intercept = isinstance(problem, GLM) and problem.intercept and column == problem.width - 1
-        return "intercept" if intercept else f"column {column}"
+        feature, output = divmod(column, problem.support.outputs)
+        intercept = isinstance(problem, GLM) and problem.intercept and column >= problem.width - problem.support.outputs
+        name = "intercept" if intercept else f"column {feature}"
+        return name if problem.support.outputs == 1 else f"{name}, class {output}"
 
     return label
 

@@ -26,6 +26,7 @@ from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
 from errorfeedback.problems.base import Curvature, Problem, curvature_of
 from errorfeedback.smoothness.clients import power_steps
+from errorfeedback.sparsity.support import runs
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.proved import largest_root
 from errorfeedback.theory.analysis import Theory, analyse
@@ -75,10 +76,10 @@ class Search:
     @cached_property
     def order(self) -> Integers:
         """Features, the most common first; ties by the curvature of the column."""
-        k = self.curvature
+        k, owned = self.curvature, self.problem.support.by_feature
         per_entry = k.A.data**2 * np.repeat(k.weights, np.diff(k.A.indptr))
-        steepness = np.bincount(k.A.indices, weights=per_entry, minlength=self.problem.d)
-        return np.lexsort((-steepness, -self.problem.support.counts))
+        steepness = np.bincount(k.A.indices, weights=per_entry, minlength=owned.d)
+        return runs(np.lexsort((-steepness, -owned.counts)), k.outputs)
 
     def option(self, size: int, k: int) -> Option:
         compressor = ExactOnCommon(self.order[:size].tolist(), k)
@@ -124,9 +125,11 @@ class Search:
         return [self.pace.slowest(up, down) for up in uploads]
 
     def _rare_L_i(self, rare: NDArray[np.bool_], v: Lifted | None) -> tuple[PerClient, Lifted]:
-        """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended."""
-        support = self.problem.support
-        kept = Lifted(rare[support.indices].astype(np.float64))
+        """||P H_i P|| of every client, approximately: power steps in the lifted space, from where the last S0 ended. P keeps
+        the features of which some number is rare."""
+        support = self.problem.support.by_feature
+        some = np.logical_or.reduceat(rare, np.arange(0, len(rare), self.curvature.outputs))
+        kept = Lifted(some[support.indices].astype(np.float64))
         steps, v = (FIRST_STEPS, Lifted(kept.copy())) if v is None else (POWER_STEPS, v)
         return power_steps(self.curvature, support, kept, v, steps), v
 

@@ -138,12 +138,16 @@ class Problem(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Upper bounds on the Hessians: H_i = A_i' diag(w) A_i + diagonal * I on J_i, for the rows A_i of client i."""
+    """Upper bounds on the Hessians: H_i = A_i' diag(w) A_i + diagonal * I on J_i, for the rows A_i of client i.
+
+    A model of q outputs has that block q times, H_i = (A_i' diag(w) A_i) kron I_q + diagonal * I: every norm and eigenvalue
+    is that of one block, so A is kept once, and its columns are those of `support.by_feature`.
+    """
 
     A: sparse.csr_array
-    """(rows, d), the rows of a client together."""
+    """(rows, features), the rows of a client together."""
     lifted: sparse.csr_array
-    """(rows, sum |J_i|): the same entries at their lifted positions."""
+    """(rows, sum of the clients' features): the same entries at their lifted positions."""
     weights: PerRow
     rows: Integers
     """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
@@ -152,6 +156,10 @@ class Curvature:
     """The Hessians of the rows' part are constant, so that statements about H_i are exact."""
     convex: bool
     """Every f_i is convex (the rows' part always is)."""
+    outputs: int = 1
+    """q."""
+    attained: bool = True
+    """At one point the Hessians are the bound, so that their norms are the constants themselves."""
 
 
 class Bounded(ABC):

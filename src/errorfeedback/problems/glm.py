@@ -2,10 +2,15 @@
 
 gradients: z = A x, then A_i' loss'(z) / m_i for every client at once. The rows are kept once as CSR (for the constants, and
 to cut shards from) and once in the layout that fits them best (`blocks`), which is what a round reads.
+
+Where the loss has q outputs (`softmax`: one per class), the model is a matrix X of features x q, row after row, and z = A X.
+The rows are kept once all the same. To compressors, methods and wires, X is a vector of R^(q d), and a client that has a
+feature has its q numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -21,28 +26,31 @@ from errorfeedback.problems.base import Bounded, Curvature, Problem, ReadsAhead
 from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
+from errorfeedback.problems.blocks.many_outputs import ManyOutputs
 from errorfeedback.problems.blocks.uniform import Uniform
 from errorfeedback.problems.inputs import Matrix, as_csr, check_clients, check_finite, checked_weights
+from errorfeedback.problems.labels import numbered, shown
 from errorfeedback.problems.losses.base import Loss
 from errorfeedback.problems.losses.curvature import check_curvature
 from errorfeedback.problems.losses.logistic import Logistic
+from errorfeedback.problems.losses.softmax import Softmax
 from errorfeedback.problems.losses.squared import Squared
 from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.problems.regularizers import NoPenalty, Regularizer
-from errorfeedback.sparsity.support import support_of
+from errorfeedback.sparsity.support import runs, support_of
 
-LAYOUTS: tuple[type[Blocks], ...] = (Dense, Uniform, CSR)
+LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, Uniform, CSR)
 """The first that fits is taken."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GLM(Problem, Bounded, ReadsAhead):
-    """A linear model trained across clients. Made by `least_squares`, `logistic` and, for a loss of your own, `glm`."""
+    """A linear model trained across clients. Made by `least_squares`, `logistic`, `softmax`, or `glm` for any other loss."""
 
     A: sparse.csr_array
-    """(rows, d), the rows of a client together, active columns only."""
+    """(rows, features), the rows of a client together, active columns only."""
     lifted: sparse.csr_array
-    """(rows, sum |J_i|): the same entries at their lifted positions."""
+    """(rows, sum of the clients' features): the same entries at their lifted positions (of `support.by_feature`)."""
     target: PerRow
     rows: Integers
     """(n + 1,): client i has the rows rows[i]:rows[i+1]."""
@@ -53,8 +61,8 @@ class GLM(Problem, Bounded, ReadsAhead):
     names: NDArray[Any]
     """What the user calls each client."""
     discarded_rows: int = 0
-    classes: tuple[Any, Any] | None = None
-    """The two labels that became -1 and +1."""
+    classes: tuple[Any, ...] | None = None
+    """The two labels that became -1 and +1, or those that were numbered from 0."""
     intercept: bool = False
     sample_weight: PerRow | None = None
     weight_sum: float = 0.0
@@ -148,11 +156,12 @@ class GLM(Problem, Bounded, ReadsAhead):
         A, b = self.lifted[chosen], self.target[chosen]
         counts = np.diff(ends)
         shares = self.shares[chosen] * np.repeat((np.diff(self.rows) / counts).astype(self.dtype), counts)
-        z = A @ at.on(self.support.gather)
+        own = at.on(self.support.gather)
+        z = A @ (own if self.loss.outputs == 1 else own.reshape(-1, self.loss.outputs))
         if values is not None:
             values[:] = np.add.reduceat(self.loss.values(z, b) * shares, ends[:-1], dtype=np.float64)
         self.loss.slopes(z, b, shares, z)
-        out[:] = A.T @ z
+        out[:] = (A.T @ z).ravel()
         self._finish(at, out, None, values)
 
     @property
@@ -161,7 +170,7 @@ class GLM(Problem, Bounded, ReadsAhead):
 
     @property
     def work(self) -> int:
-        return int(self.A.nnz) + self.support.size
+        return int(self.A.nnz) * self.loss.outputs + self.support.size
 
     def shard(self, lo: int, hi: int) -> GLM:
         a, b = self.rows[lo], self.rows[hi]
@@ -169,14 +178,15 @@ class GLM(Problem, Bounded, ReadsAhead):
         entries = slice(self.A.indptr[a], self.A.indptr[b])
         indptr = self.A.indptr[a : b + 1] - self.A.indptr[a]
         data = self.A.data[entries]
-        positions = self.lifted.indices[entries] - self.lifted.indices.dtype.type(self.support.indptr[lo])
+        owned = support.by_feature
+        positions = self.lifted.indices[entries] - self.lifted.indices.dtype.type(self.support.by_feature.indptr[lo])
         return GLM(
             support=support,
             columns=self.columns,
             width=self.width,
             dtype=self.dtype,
-            A=sparse.csr_array((data, self.A.indices[entries], indptr), shape=(b - a, self.d)),
-            lifted=sparse.csr_array((data, positions, indptr), shape=(b - a, support.size)),
+            A=sparse.csr_array((data, self.A.indices[entries], indptr), shape=(b - a, owned.d)),
+            lifted=sparse.csr_array((data, positions, indptr), shape=(b - a, owned.size)),
             target=self.target[a:b],
             rows=self.rows[lo : hi + 1] - a,
             loss=self.loss,
@@ -204,6 +214,8 @@ class GLM(Problem, Bounded, ReadsAhead):
             diagonal=self.regularizer.curvature,
             quadratic=self.loss.quadratic,
             convex=self.regularizer.convex,
+            outputs=self.loss.outputs,
+            attained=self.loss.attained,
         )
 
     def __str__(self) -> str:
@@ -212,8 +224,10 @@ class GLM(Problem, Bounded, ReadsAhead):
             f"{self.dropped_features} of {self.width} columns dropped: no client has them" * bool(self.dropped_features),
             f"{self.discarded_rows} rows discarded by the even split" * bool(self.discarded_rows),
         ]
+        q, owned = self.loss.outputs, s.by_feature
         head = (
-            f"{type(self.loss).__name__.lower()} loss: n = {self.n} clients, d = {self.d} features, "
+            f"{type(self.loss).__name__.lower()} loss: n = {self.n} clients, d = {self.d} "
+            f"{'features' if q == 1 else f'numbers ({owned.d} features x {q} classes)'}, "
             f"{self.A.shape[0]} rows, {self.A.nnz} nonzeros ({self.layout.describe(s)}), c = {s.c}, r = {s.r}"
         )
         return "; ".join([head, *filter(None, notes)])
@@ -230,7 +244,7 @@ def glm(
     dtype: DTypeLike = np.float64,
     sample_weight: ArrayLike | None = None,
 ) -> GLM:
-    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any convex loss of a prediction and a number.
+    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any convex loss of a prediction (or several) and a number.
 
     `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
     With `intercept` a column of ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages.
@@ -283,22 +297,38 @@ def logistic(
     >>> logistic(np.eye(4), ["no", "yes", "no", "yes"], clients=2).classes
     ('no', 'yes')
     """
-    labels = np.asarray(y)
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError(f"y[{int(np.flatnonzero(np.isnan(labels))[0])}] is nan; every row needs a label")
-    distinct = np.unique(labels)
-    if classes is None:
-        if len(distinct) != 2:
-            shown = ", ".join(map(str, distinct[:5].tolist())) + (", ..." if len(distinct) > 5 else "")
-            raise ValueError(f"y has {len(distinct)} distinct values ({shown}); logistic regression needs exactly two")
-        pair = (distinct[0].item(), distinct[1].item())
-    else:
-        pair = classes
-    unknown = np.setdiff1d(distinct, pair)
-    if len(unknown):
-        raise ValueError(f"y has the value {unknown[0]}, which is neither of the classes {pair[0]} and {pair[1]}")
-    signs = np.where(labels == pair[1], 1.0, -1.0)
-    return _glm(as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, sample_weight, classes=pair)
+    code, distinct = numbered(y, classes)
+    if len(distinct) != 2:
+        raise ValueError(f"y has {len(distinct)} distinct values ({shown(distinct)}); logistic regression needs exactly two")
+    signs = np.where(code == 1, 1.0, -1.0)
+    return _glm(
+        as_csr(A, intercept, dtype), signs, clients, Logistic(), regularizer, intercept, sample_weight, classes=distinct
+    )
+
+
+def softmax(
+    A: Matrix,
+    y: ArrayLike,
+    clients: Clients,
+    *,
+    regularizer: Regularizer | None = None,
+    intercept: bool = False,
+    dtype: DTypeLike = np.float64,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+) -> GLM:
+    """f_i(X) = (1/m_i) sum_rows (log sum_k exp(z_k) - z_y) + phi_i(X), z = X'a: multinomial regression for any number of
+    classes. X is (columns, classes), row after row, in the order of the classes: those of y, sorted, or `classes` where the
+    rows at hand need not have all. Other options as in `glm`.
+
+    >>> round(softmax(np.eye(4), ["a", "b", "c", "a"], clients=2).value(np.zeros(12)), 6)
+    1.098612
+    """
+    code, distinct = numbered(y, classes)
+    if len(distinct) < 2:
+        raise ValueError(f"y has one class only ({distinct[0]}); softmax needs at least two")
+    loss = Softmax(outputs=len(distinct))
+    return _glm(as_csr(A, intercept, dtype), code, clients, loss, regularizer, intercept, sample_weight, classes=distinct)
 
 
 def _glm(
@@ -309,11 +339,12 @@ def _glm(
     regularizer: Regularizer | None,
     intercept: bool,
     sample_weight: ArrayLike | None,
-    classes: tuple[Any, Any] | None = None,
+    classes: tuple[Any, ...] | None = None,
 ) -> GLM:
     if target.shape != (matrix.shape[0],):
         raise ValueError(f"the target has shape {target.shape}, but A has {matrix.shape[0]} rows; give one value per row")
     check_finite("b", target)
+    loss.check(target)
     target = target.astype(matrix.dtype)
     dealt = as_partition(clients, matrix.shape[0]).rows(matrix.shape[0])
     if not np.array_equal(dealt.order, np.arange(matrix.shape[0])):
@@ -325,14 +356,15 @@ def _glm(
     features = number[matrix.indices] if d < width else matrix.indices.astype(np.int32, copy=False)
     entries = matrix.indptr[dealt.indptr]
     check_clients(dealt, entries)
-    support, positions = support_of(entries, features, d)
+    owned, positions = support_of(entries, features, d)
+    support = owned.times(loss.outputs)
     rows, data, indptr = matrix.shape[0], matrix.data, matrix.indptr
     weights = None if sample_weight is None else checked_weights(sample_weight, dealt)
-    lifted = sparse.csr_array((data, positions, indptr), shape=(rows, support.size))
+    lifted = sparse.csr_array((data, positions, indptr), shape=(rows, owned.size))
     return GLM(
         support=support,
-        columns=active,
-        width=width,
+        columns=runs(active, loss.outputs),
+        width=width * loss.outputs,
         dtype=matrix.dtype,
         A=sparse.csr_array((data, features, indptr), shape=(rows, d)),
         lifted=lifted,

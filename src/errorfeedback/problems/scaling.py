@@ -2,10 +2,11 @@
 
     S_jj = (mean over clients of the curvature bound of feature j)^(-1/2),   (h / m_i) sum_rows a_j^2 at client i,
 
-so that every feature has curvature 1 and the scaled L is at most the largest number of nonzeros of a row. It takes one
-exchange before the first round. A scale is only ever needed roughly, so a client sends the powers of two nearest to its
-sums: the exponent of the largest one (11 bits), the width w of an offset (4 bits), and |J_i| offsets of w bits below it.
-The server answers with S on J_i in the problem's precision.
+so that every feature has curvature 1 and the scaled L is at most the largest number of nonzeros of a row. The numbers of a
+feature in a model of many outputs have the same bound, and one scale. It takes one exchange before the first round. A scale
+is only ever needed roughly, so a client sends the powers of two nearest to its sums: the exponent of the largest one (11
+bits), the width w of an offset (4 bits), and |J_i| offsets of w bits below it. The server answers with S on J_i in the
+problem's precision.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Poin
 from errorfeedback.problems.base import Bounded, Curvature, Prepared, Problem, ReadsAhead, curvature_of
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
-from errorfeedback.sparsity.support import add_at
+from errorfeedback.sparsity.support import Support, add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
 HUGE = 2.0**1000
@@ -88,8 +89,9 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
             raise ValueError(
                 "a scaled problem has no constants with the non-convex penalty: it is not one number per feature"
             )
-        lifted_scale = self.support.gather(self.scale)
-        return replace(k, A=_columns_times(k.A, self.scale), lifted=_columns_times(k.lifted, lifted_scale))
+        scale = Model(self.scale[:: k.outputs])  # all numbers of a feature have the same
+        lifted_scale = self.support.by_feature.gather(scale)
+        return replace(k, A=_columns_times(k.A, scale), lifted=_columns_times(k.lifted, lifted_scale))
 
     @property
     def lower_bound(self) -> float:
@@ -119,20 +121,20 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE) -> Scaled:
     >>> problem.scale.tolist()
     [9.5367431640625e-07, 1024.0]
     """
-    support = problem.support
+    support = problem.support.by_feature
     exponents = Lifted(np.rint(np.log2(_sums(problem))).astype(np.float64))
-    sums = processes.in_turn(np.zeros(problem.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
-    up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(problem, exponents) * support.sizes).sum())
+    sums = processes.in_turn(np.zeros(support.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
+    up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(support, exponents) * support.sizes).sum())
     down = 8 * problem.dtype.itemsize * support.size
-    scale = Model((1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype))
+    scale = (1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype)
     exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
     return Scaled(
-        support=support,
+        support=problem.support,
         columns=problem.columns,
         width=problem.width,
         dtype=problem.dtype,
         inner=problem,
-        scale=scale,
+        scale=Model(np.repeat(scale, problem.support.outputs)),
         exchange=exchange,
     )
 
@@ -146,9 +148,9 @@ def _sums(problem: Problem) -> Lifted:
         return np.clip(squares.T @ k.weights, np.finfo(np.float64).tiny, HUGE)
 
 
-def _offset_bits(problem: Problem, exponents: Lifted) -> PerClient:
+def _offset_bits(support: Support, exponents: Lifted) -> PerClient:
     """The width of every client's offsets below its largest exponent."""
-    starts = problem.support.indptr[:-1]
+    starts = support.indptr[:-1]
     spread = np.maximum.reduceat(exponents, starts) - np.minimum.reduceat(exponents, starts)
     return np.ceil(np.log2(spread + 1))
 

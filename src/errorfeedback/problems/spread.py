@@ -19,7 +19,7 @@ from errorfeedback.problems.base import Bounded, Curvature, Normed, Prepared, Pr
 from errorfeedback.problems.blocks.base import Fill
 from errorfeedback.problems.glm import GLM, layout_for
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
-from errorfeedback.sparsity.support import Support
+from errorfeedback.sparsity.support import Support, runs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,7 +110,8 @@ class Spread(Problem, Bounded, Normed, Prepared):
 
 def shard_of_all(part: GLM, processes: ProcessGroup) -> GLM:
     """A process's clients as a shard of the problem of all: features, layout and weights are those of all processes."""
-    everyone = processes.all((part.width, part.columns, part.fill, part.weight_sums))
+    q, owned = part.loss.outputs, part.support.by_feature
+    everyone = processes.all((part.width, part.columns[::q] // q, part.fill, part.weight_sums))
     kinds = sorted(set(processes.all(f"{part.loss} with {part.regularizer} in {part.dtype}")))
     if len(kinds) > 1:
         raise ValueError(f"the ranks' rows are for {kinds[0]} and for {kinds[-1]}; they must be for the same")
@@ -118,13 +119,13 @@ def shard_of_all(part: GLM, processes: ProcessGroup) -> GLM:
     if len(widths) > 1:
         raise ValueError(f"the ranks' rows have {widths[0]} and {widths[-1]} columns; they must have the same")
     columns = np.unique(np.concatenate([theirs for _, theirs, _, _ in everyone]))
-    number = np.searchsorted(columns, part.columns).astype(np.int32)
-    support = joined_support(number[part.support.indices], part.support.sizes, len(columns), processes)
+    number = np.searchsorted(columns, part.columns[::q] // q).astype(np.int32)
+    support = joined_support(number[owned.indices], owned.sizes, len(columns), processes).times(q)
     sums = np.concatenate([theirs for *_, theirs in everyone])
     return replace(
         part,
         support=support.shard(*own(part.n, processes)),
-        columns=columns,
+        columns=runs(columns, q),
         A=sparse.csr_array((part.A.data, number[part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))),
         layout=layout_for(Fill.of_all([fill for _, _, fill, _ in everyone])),
         weight_sum=float(sums.sum()),

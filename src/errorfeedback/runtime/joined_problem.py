@@ -17,7 +17,8 @@ def joined_problem(part: Problem, processes: ProcessGroup) -> Problem:
     """The problem of all processes' clients, where `part` is this one's (`problems.spread.shard_of_all`, or that scaled)."""
     if processes.size == 1:
         return part
-    support = joined_support(part.support.indices, part.support.sizes, part.d, processes)
+    owned = part.support.by_feature
+    support = joined_support(owned.indices, owned.sizes, owned.d, processes).times(part.support.outputs)
     everyone = processes.all((smoothness(part).L_i, part.work, digests(part)))
     norms, work, hashes = zip(*everyone, strict=True)
     whole = Spread(

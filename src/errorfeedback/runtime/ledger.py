@@ -16,9 +16,10 @@ from errorfeedback.wire.message import Message
 
 def ownership_bits(support: Support, width: int) -> int:
     """Every client says once which of the columns it owns: their numbers, or one bit per column where that is shorter."""
-    index = int(bits_per_index(np.array([width]))[0])
-    listed = np.minimum(support.sizes * index, width)
-    return int(frame_bits(np.zeros_like(support.sizes), listed, VALUE_BITS, announced=False).sum())
+    columns, sizes = width // support.outputs, support.by_feature.sizes
+    index = int(bits_per_index(np.array([columns]))[0])
+    listed = np.minimum(sizes * index, columns)
+    return int(frame_bits(np.zeros_like(sizes), listed, VALUE_BITS, announced=False).sum())
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.problems.spread import Spread
 from errorfeedback.runtime.stopping import Stop
-from errorfeedback.sparsity.support import Support
+from errorfeedback.sparsity.support import Support, runs
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.checkpoint import Checkpoint
 
@@ -58,9 +58,18 @@ def check_problem(problem: Any) -> None:
 def _check_support(s: Support) -> None:
     _check_ends("the support", s.indptr, len(s.indices))
     _check_range("features", s.indices, s.d)
+    _check_outputs(s)
     _require(s.first == 0 and s.n == s.n_total and not len(s.earlier), "not all clients")
     _require(s.counts.shape == (s.d,) and s.counts.dtype.kind in "iu", "other counts of clients")
     _require(np.array_equal(s.counts, np.bincount(s.indices, minlength=s.d)), "other counts of clients")
+
+
+def _check_outputs(s: Support) -> None:
+    """The numbers of a feature are together."""
+    q = s.outputs
+    _require(isinstance(q, int) and q >= 1 and s.d % q == 0 and not (s.indptr % q).any(), "parts of features")
+    if q > 1:
+        _require(np.array_equal(s.indices, runs(s.indices[::q] // q, q)), "parts of features")
 
 
 @singledispatch
@@ -70,7 +79,8 @@ def _check_kind(problem: Any) -> None:
 
 @_check_kind.register
 def _(problem: GLM) -> None:
-    m, s = problem.A.shape[0], problem.support
+    m, s = problem.A.shape[0], problem.support.by_feature
+    _require(problem.loss.outputs == problem.support.outputs, "a loss of other outputs")
     _check_ends("the rows", problem.rows, m)
     _require(len(problem.rows) == s.n + 1, "rows of other clients")
     _require(problem.A.shape == (m, s.d) and problem.lifted.shape == (m, s.size), "a matrix of another size")
@@ -84,6 +94,7 @@ def _(problem: GLM) -> None:
         _check_floats(name, values, (size,), problem.dtype)
     if problem.sample_weight is not None:
         _check_floats("sample weights", problem.sample_weight, (m,), np.dtype(np.float64))
+    problem.loss.check(problem.target)
 
 
 @_check_kind.register

@@ -1,18 +1,19 @@
 """The smoothness constants of section 5.1, each an upper bound and each with the way it was computed.
 
 With H_i = A_i' diag(w) A_i + diagonal * I on J_i (see `Curvature`):
-    L_i   = ||H_i||,   L = ||(1/n) sum_i H_i||        exact: the bound on the Hessian is attained at one point
+    L_i   = ||H_i||,   L = ||(1/n) sum_i H_i||        exact where the bound on the Hessian is attained at one point
     L_max = max_i L_i, L_tilde^2 = (1/n) sum_i L_i^2
     L_plus^2 = (1/n) ||sum_i H_i^2|| = ||P' blockdiag(H_i)^2 P|| / n       exact for quadratics
     L_plus <= sqrt(max_j sum_{i in I_j} L_i^2 / n)                         Lemma 2, otherwise
     L_pm^2 = ||(1/n) sum_i H_i^2 - ((1/n) sum_i H_i)^2||                   quadratics (MARINA with PermK)
+A model of q outputs has H_i kron I_q in place of H_i: the constants are those of H_i, over features in place of numbers.
 A penalty with curvature 2 lam adds 2 lam to L_i, and at most 2 lam sqrt(c/n) to L_plus (triangle inequality in the
 lifted space).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -37,7 +38,8 @@ class Smoothness:
 
     @property
     def support(self) -> Support:
-        return self.problem.support
+        """Who owns which feature: what is known of a feature's numbers is the same for all of them."""
+        return self.problem.support.by_feature
 
     @cached_property
     def curvature(self) -> Curvature:
@@ -84,6 +86,11 @@ class Smoothness:
         return self.curvature.convex
 
     @property
+    def attained(self) -> bool:
+        """Whether the Hessians attain their bounds."""
+        return self.curvature.attained
+
+    @property
     def L_plus_exact(self) -> bool:
         return self.curvature.quadratic and not self.curvature.diagonal
 
@@ -102,7 +109,8 @@ class Smoothness:
         """How each constant was computed."""
         return {
             "L": self._L.words,
-            "L_i": "exact (dense eigenvalue of the smaller Gram matrix, Lanczos for large clients)",
+            "L_i": f"{'exact' if self.attained else 'bound'} "
+            "(dense eigenvalue of the smaller Gram matrix, Lanczos for large clients)",
             "L_plus": self._L_plus[1],
             "L_pm": self._L_pm[1],
         }
@@ -111,9 +119,11 @@ class Smoothness:
     def _L(self) -> Eigenvalue:
         k, n = self.curvature, self.support.n
         if not k.diagonal:
-            return largest_eigenvalue(self._hessian, self.support.d, self.key)
-        penalty = k.diagonal * self.support.counts / n  # phi sits on coordinate j of |I_j| clients
-        return largest_eigenvalue(lambda v: self._hessian(v) + penalty * v, self.support.d, self.key)
+            top = largest_eigenvalue(self._hessian, self.support.d, self.key)
+        else:
+            penalty = k.diagonal * self.support.counts / n  # phi sits on coordinate j of |I_j| clients
+            top = largest_eigenvalue(lambda v: self._hessian(v) + penalty * v, self.support.d, self.key)
+        return replace(top, tight=top.tight and k.attained)
 
     @cached_property
     def _squares(self) -> Eigenvalue:
@@ -168,6 +178,10 @@ class Bounds(Smoothness):
 
     @property
     def convex(self) -> bool:
+        return False  # unknown here
+
+    @property
+    def attained(self) -> bool:
         return False  # unknown here
 
     @property

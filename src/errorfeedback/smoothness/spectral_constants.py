@@ -6,6 +6,9 @@ P keeps the rare features (all, where nothing is sent exactly). For weights v_i 
     sum_i v_i ||P D_i||^2 <= lambda_max(sum_i v_i L_i(P) H_i) ||y - x||^2               otherwise (co-coercivity)
 with L_i(P) = ||P H_i P||. A penalty with |phi''| <= 2 lam adds 2 lam sqrt(max_j sum_{i in I_j} v_i) to the square root
 (triangle inequality in the lifted space). v_i = 1/n and P = I is L_plus: never above Lemma 2's bound.
+
+A model of q outputs has H_i kron I_q in place of H_i. There a feature counts as rare where any of its q numbers is: P grows,
+and every bound with it.
 """
 
 from __future__ import annotations

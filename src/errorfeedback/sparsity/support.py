@@ -4,6 +4,9 @@ Z is the set of pairs (i, j) for which f_i does not depend on x_j. J_i are the f
 of feature j, c = max_j |I_j|, r = max_i |J_i|. The *lifted* space puts the active coordinates of all clients one
 after the other. `gather` is the matrix P that hands every client its coordinates of x, `scatter` is P'; P'P =
 diag(|I_j|), hence c = ||P||^2 and Lemma 4 reads ||P'u||^2 <= c ||u||^2.
+
+A model of q outputs (one per class) has q numbers for every feature of the data, and who owns the feature owns them all. To
+everything here they are q features: the numbers j q, ..., j q + q - 1. `by_feature` is the same with one number for each.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ class Support:
     earlier: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """The features of all clients before this shard's first, one client after the other."""
     n_total: int = 0
+    outputs: int = 1
+    """How many numbers in a row belong to one feature of the data."""
 
     def __post_init__(self) -> None:
         if self.counts is None:
@@ -120,7 +125,46 @@ class Support:
 
     def separate(self) -> Support:
         """As if no two clients shared a feature: the lifted space in place of R^d."""
-        return Support(indptr=self.indptr, indices=np.arange(self.size), d=self.size)
+        return Support(indptr=self.indptr, indices=np.arange(self.size), d=self.size, outputs=self.outputs)
+
+    @cached_property
+    def by_feature(self) -> Support:
+        """The same owners with one number for every feature of the data.
+
+        >>> Support(indptr=np.array([0, 1]), indices=np.array([0]), d=2).times(3).by_feature.indices.tolist()
+        [0]
+        """
+        q = self.outputs
+        if q == 1:
+            return self
+        return Support(
+            indptr=self.indptr // q,
+            indices=self.indices[::q] // q,
+            d=self.d // q,
+            first=self.first,
+            counts=self.counts[::q],
+            earlier=self.earlier[::q] // q,
+            n_total=self.n_total,
+        )
+
+    def times(self, outputs: int) -> Support:
+        """The same owners with that many numbers for every feature.
+
+        >>> Support(indptr=np.array([0, 1, 2]), indices=np.array([1, 0]), d=2).times(2).indices.tolist()
+        [2, 3, 0, 1]
+        """
+        if outputs == 1:
+            return self
+        return Support(
+            indptr=self.indptr * outputs,
+            indices=runs(self.indices, outputs),
+            d=self.d * outputs,
+            first=self.first,
+            counts=np.repeat(self.counts, outputs),
+            earlier=runs(self.earlier, outputs),
+            n_total=self.n_total,
+            outputs=outputs,
+        )
 
     def shard(self, lo: int, hi: int) -> Support:
         """The clients lo, ..., hi - 1 of this support."""
@@ -133,7 +177,21 @@ class Support:
             counts=self.counts,
             earlier=np.concatenate([self.earlier, self.indices[:start]]) if len(self.earlier) else self.indices[:start],
             n_total=self.n_total,
+            outputs=self.outputs,
         )
+
+
+def runs(numbers: Integers, length: int) -> Integers:
+    """Every number j as j q, ..., j q + q - 1, for runs of that length q.
+
+    >>> runs(np.array([0, 2]), 3).tolist()
+    [0, 1, 2, 6, 7, 8]
+    """
+    if length == 1:
+        return numbers
+    largest = int(numbers.max(initial=0) + 1) * length
+    wide: Integers = numbers.astype(np.int32 if largest < 2**31 else np.int64)
+    return np.add.outer(wide * length, np.arange(length, dtype=wide.dtype)).ravel()
 
 
 def full_support(n: int, d: int) -> Support:

@@ -37,5 +37,5 @@ class Spectral(LyapunovRule):
         v = PerClient(np.divide(theory.xi_i**2, s, out=np.zeros(theory.n), where=theory.alpha_i < 1))
         if not v.any():
             return 0.0
-        change, _ = weighted_gradient_change(theory.smoothness, v, theory.rare, theory.rows_L_i)
+        change, _ = weighted_gradient_change(theory.smoothness, v, theory.rare_features, theory.rows_L_i)
         return sqrt(theory.over_rare(s)) / theory.n * change

@@ -151,13 +151,18 @@ class Theory:
         return ~self._contractive.exact(self.support)
 
     @cached_property
+    def rare_features(self) -> NDArray[np.bool_]:
+        """The features of the data of which some number is rare: all its numbers have the same owners and curvature."""
+        return np.logical_or.reduceat(self.rare, np.arange(0, self.d, self.support.outputs))
+
+    @cached_property
     def rows_L_i(self) -> PerClient:
         """The smoothness of the rows' part of f_i in the rare features, ||P H_i P||."""
-        return rows_L_i_of(self.problem, self.rare)
+        return rows_L_i_of(self.problem, self.rare_features)
 
     def over_rare(self, weights: PerClient) -> float:
         """max over rare features j of sum_{i in I_j} w_i."""
-        return over_features(self.smoothness, weights, self.rare)
+        return over_features(self.smoothness, weights, self.rare_features)
 
     @property
     def convex(self) -> bool:

@@ -1,4 +1,7 @@
-"""How the clients' rows are stored for the two products that every round makes: z = A x, and A_i' s for every client."""
+"""How the clients' rows are stored for the two products that every round makes: z = A x, and A_i' s for every client.
+
+For a model of q outputs x is a matrix (features, q), z and s are (rows, q): q numbers in the place of each.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,20 @@ class Fill:
     """sum_i m_i |J_i|: what dense blocks would hold."""
     value: float | None
     """The value of all nonzeros, where they have the same."""
+    outputs: int = 1
+    """Numbers of the model per feature."""
 
     @classmethod
     def of(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Fill:
         same = bool(np.all(lifted.data == lifted.data[0]))
-        return cls(int(lifted.nnz), int(np.diff(rows) @ support.sizes), float(lifted.data[0]) if same else None)
+        room = int(np.diff(rows) @ support.by_feature.sizes)
+        return cls(int(lifted.nnz), room, float(lifted.data[0]) if same else None, support.outputs)
 
     @classmethod
     def of_all(cls, parts: Sequence[Fill]) -> Fill:
         """The same of several parts together."""
         value = parts[0].value if len({part.value for part in parts}) == 1 else None
-        return cls(sum(part.nonzeros for part in parts), sum(part.room for part in parts), value)
+        return cls(sum(part.nonzeros for part in parts), sum(part.room for part in parts), value, parts[0].outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +105,13 @@ class Blocks(ABC):
     @cached_property
     def features(self) -> Integers:
         """The support's features, unsigned (no check for negative indices in the kernels) and as short as they can be."""
-        return narrow(self.support.indices, self.support.d)
+        return narrow(self.support.by_feature.indices, self.support.by_feature.d)
 
     @cached_property
     def predictions(self) -> PerRow:
-        """Scratch for one number per row."""
-        return np.empty(int(self.rows[-1]), dtype=self.dtype)
+        """Scratch for one number per row, or (rows, outputs)."""
+        m, q = int(self.rows[-1]), self.support.outputs
+        return np.empty(m if q == 1 else (m, q), dtype=self.dtype)
 
 
 def narrow(numbers: Integers, limit: int) -> Integers:

@@ -1,4 +1,4 @@
-"""A scalar loss of the prediction z = <a, x> of one row."""
+"""A loss of the prediction of one row: of the number z = <a, x>, or of q numbers z = X' a, one per class."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from errorfeedback.problems.blocks.base import Blocks
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """z -> loss(z, b), convex, with a second derivative in z of at most `curvature`; infinity where nothing bounds it, and
-    then nothing applies that needs a bound.
+    """z -> loss(z, b), convex, with a second derivative in z of at most `curvature` (its largest eigenvalue, where z is q
+    numbers); infinity where nothing bounds it, and then nothing applies that needs a bound.
+
+    With q `outputs` above 1, z is a matrix (rows, q), and so are the derivatives.
 
     >>> class Exponential(Loss):
     ...     def values(self, z, b):
@@ -34,6 +36,8 @@ class Loss(ABC):
     """Numbers that a model says of a row."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.outputs, bool) or not isinstance(self.outputs, int) or self.outputs < 1:
+            raise ValueError(f"outputs = {self.outputs!r}; a model says a whole number of numbers of a row, at least 1")
         if not self.curvature > 0:
             raise ValueError(
                 f"curvature = {self.curvature}; a bound on the second derivative must be above 0 (inf: none known)"
@@ -45,6 +49,14 @@ class Loss(ABC):
     @abstractmethod
     def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
         """out = shares * (the derivative in z); out may be z."""
+
+    @property
+    def attained(self) -> bool:
+        """At one model all rows have the second derivative `curvature` (the logistic loss at 0): L and L_i are exact."""
+        return True
+
+    def check(self, b: PerRow) -> None:  # noqa: B027 - most losses have a value for every number
+        """Raise where no loss is defined for a target."""
 
     def floor(self, b: PerRow) -> PerRow:
         """A value that the loss of each row never goes below."""
@@ -64,3 +76,21 @@ class Loss(ABC):
             losses[:] = self.values(z, b)
         self.slopes(z, b, shares, z)
         blocks.backward(z, out)
+
+
+@dataclass(frozen=True)
+class ClassLoss(Loss):
+    """A loss for `outputs` classes: the target is the number of the class."""
+
+    outputs: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.outputs < 2:
+            raise ValueError(f"outputs = {self.outputs}; there must be at least 2 classes")
+
+    def check(self, b: PerRow) -> None:
+        wrong = np.flatnonzero((b < 0) | (b >= self.outputs) | (b != np.floor(b)))
+        if len(wrong):
+            rule = f"classes are numbered from 0 to {self.outputs - 1}"
+            raise ValueError(f"b[{wrong[0]}] = {b[wrong[0]]:g}; {rule} (ef.softmax takes any labels)")
