@@ -7,15 +7,18 @@ import json
 import logging
 import resource
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from crafting import archive, crafted_array, crafted_tree, text_of
 from problem_pairs import pair
+from scipy import sparse
 
 import errorfeedback as ef
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.runtime.checkpointing import identity
+from errorfeedback.runtime.soundness import check_problem
 from errorfeedback.storage.files import DIGEST, FORMAT, HEAD, DamagedError, archived, content, read, write
 
 COUNT = 300
@@ -137,3 +140,24 @@ def test_a_crafted_file_is_refused_with_a_sentence(tmp_path):
         except DamagedError as error:
             what = str(error)
             assert len(what) < 600, what
+
+
+@pytest.mark.parametrize("indptr", [[0, 9, -1], [0, 9, 0], [0, 2**63 - 1, -(2**63)]])
+def test_a_matrix_whose_rows_end_before_they_begin_is_refused(tmp_path, indptr):
+    """scipy's own check lets these pass, and a kernel that follows them reads and writes where nothing of it lies."""
+    matrix = sparse.csr_array(np.ones((2, 3)))
+    *arrays, text = archived(content(matrix)[len(HEAD % FORMAT) + DIGEST :]).items()
+    changed = {name: np.array(indptr) if len(array) == 3 else array for name, array in arrays}
+    (tmp_path / "f.ef").write_bytes(sealed({**changed, **dict([text])}))
+    with pytest.raises(DamagedError, match="indptr must start at 0 and not fall"):
+        read(tmp_path / "f.ef")
+
+
+def test_rows_of_unsigned_numbers_must_ascend_too():
+    """Their differences are never below 0."""
+    problem = pair("squared", n=4, d=8, fill=0.5)[0]
+    rows = problem.rows.astype(np.uint32)
+    check_problem(replace(problem, rows=rows))
+    rows[[1, 2]] = rows[[2, 1]]
+    with pytest.raises(ValueError, match="the rows in another order"):
+        check_problem(replace(problem, rows=rows))

@@ -19,6 +19,7 @@ from errorfeedback.data.decompressing import CHUNK, TooLargeError, damage, seeka
 from errorfeedback.data.encoding import Encoding, Indices, Positions
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data, Raw
+from errorfeedback.storage.untrusted import check_compressed
 
 FAULTS = (
     ValueError,
@@ -147,9 +148,9 @@ def _rows(matrix: Any) -> sparse.csr_array:
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
         raise ValueError(f"{matrix.ndim} dimensions of {matrix.dtype}; it must have 2, of numbers")
     if matrix.format in ("csr", "csc", "bsr"):
-        matrix.check_format(full_check=True)
+        check_compressed(matrix)
     made = sparse.csr_array(matrix)
-    made.check_format(full_check=True)
+    check_compressed(made)
     made = made.astype(np.float64)
     made.sum_duplicates()
     return made
