@@ -26,6 +26,7 @@ from errorfeedback.core import Round as Round
 from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
+from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest
 from errorfeedback.downlinks.base import Broadcast as Broadcast
 from errorfeedback.downlinks.base import Downlink as Downlink
@@ -79,6 +80,7 @@ from errorfeedback.runtime.validation import Validation as Validation
 from errorfeedback.runtime.verifying import verify as verify
 from errorfeedback.sparsity.support import Support as Support
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
+from errorfeedback.stepsizes.armijo import Armijo as Armijo
 from errorfeedback.stepsizes.automatic import Automatic as Automatic
 from errorfeedback.stepsizes.base import StepSize as StepSize
 from errorfeedback.stepsizes.best import Best as Best

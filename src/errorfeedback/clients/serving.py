@@ -98,7 +98,7 @@ class Host:
     def _move(self, verdict: Verdict, broadcast: Broadcast | None) -> None:
         if verdict is Verdict.KEEP:
             self.kept = deepcopy((self.x, self.downlink))
-        elif verdict is Verdict.RESTORE:
+        elif verdict.goes_back:
             self.x, self.downlink = deepcopy(self.kept)
         if broadcast is None:
             return

@@ -84,7 +84,7 @@ class Shard:
         """Remember the clients' memory, or go back to what was kept."""
         if verdict is Verdict.KEEP:
             self.kept = deepcopy(self.state)
-        elif verdict is Verdict.RESTORE:
+        elif verdict.goes_back:
             self.state = deepcopy(self.kept)
 
     @property

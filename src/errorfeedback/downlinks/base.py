@@ -7,7 +7,7 @@ counted as what goes up (`wire`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +35,8 @@ class Step:
     scratch: Model
     asked: bool
     """Somebody wants to know the step that was taken."""
+    quadratic: Callable[[], Callable[[Model], float] | None] = lambda: None
+    """What is believed of the curvature where the step begins: makes v -> v' B v, where there is a model."""
     taken: Model | None = None
 
     def take(self, x: Model) -> None:

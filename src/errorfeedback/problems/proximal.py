@@ -45,6 +45,15 @@ class ElasticNet:
         """R(x)."""
         return float(np.sum(np.asarray(self.l1) * np.abs(x) + np.asarray(self.l2) / 2 * x**2))
 
+    @property
+    def smooth(self) -> bool:
+        """Whether R has a gradient everywhere."""
+        return not np.any(self.l1)
+
+    def slopes(self, x: Model) -> Model:
+        """The gradient of its smooth part, (l2/2) x^2."""
+        return Model((np.asarray(self.l2) * x).astype(x.dtype, copy=False))
+
     def step(self, x: Model, gamma: float) -> None:
         """x = prox_{gamma R}(x), in place."""
         size = np.maximum(np.abs(x) - gamma * np.asarray(self.l1), 0.0) / (1.0 + gamma * np.asarray(self.l2))

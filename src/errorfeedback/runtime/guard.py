@@ -1,7 +1,8 @@
 """The point that a rule kept: remembered, gone back to, and compared with the last one at the end.
 
 At the end the run returns the point that a stopping rule chose; else the better one of x and the point that was kept, by
-the exact loss, which takes one exchange more where the rule has not just seen it.
+the exact loss, which takes one exchange more where the rule has not just seen it. A rule that searches returns the last
+point that it accepted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from errorfeedback.runtime.stopping import Stops
 from errorfeedback.stepsizes.base import Verdict
 
 LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"
+ACCEPTED = "the last point that was accepted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,24 +29,28 @@ class Guard:
 
     stops: Stops
     observer: Observer
+    keeps_best: bool
+    """The rule searches: what it kept is better than what it went back from."""
 
     def keep(self, s: State) -> None:
-        s.kept = deepcopy((s.x, s.method, s.direction, s.downlink))
+        s.kept = deepcopy((s.x, s.method, s.downlink))
 
     def restore(self, s: State) -> None:
         assert s.kept is not None, "a rule keeps a point before it goes back"
-        s.x[:], s.method, s.direction, s.downlink = deepcopy(s.kept)
+        s.x[:], s.method, s.downlink = deepcopy(s.kept)
         s.move = s.broadcast = None
 
     def must_choose(self, s: State) -> bool:
         """Whether the end has to choose between x and the point that was kept."""
-        chosen = s.verdict is Verdict.KEEP or self.stops.choice is not None
+        chosen = s.verdict is Verdict.KEEP or self.stops.choice is not None or self.keeps_best
         return s.kept is not None and not chosen and not np.array_equal(s.x, s.kept[0])
 
     def choice(self, session: Session, s: State) -> tuple[Model, str]:
         """The point that the run returns, and which it is."""
         if self.stops.choice is not None:
             return self.stops.choice
+        if s.kept is not None and self.keeps_best and s.verdict.goes_back:
+            return s.kept[0], ACCEPTED
         if s.kept is not None and self.must_choose(s):
             best, objective = s.kept[0], self.observer.objective
             if not objective(session.values(s.x), s.x) <= objective(session.values(best, kept=True), best):

@@ -3,7 +3,8 @@
 Round t = 0, 1, ..., `rounds`: the clients hear where x^t is and answer, the server forms its estimate g, the direction and
 gamma^t, the round is recorded where it is due, and x^{t+1} is where the downlink takes everybody on the way to
 prox_{gamma^t R}(x^t - gamma^t direction); R = 0 unless a proximal term is given. A rule may keep a point and go back to it
-(`Verdict`); then the best of its points is returned.
+(`Verdict`); then the best of its points is returned. A rule that searches refuses steps: a direction is made at every
+accepted point, and what is refused is undone on both sides.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Server:
         d, dtype, self.n = self.theory.d, self.theory.problem.dtype, self.theory.n
         self.total, self.step = np.empty((2, d), dtype=dtype)  # scratch: a round allocates nothing of size d
         self.rows: list[dict[str, float]] = []
-        self.guard = Guard(self.stops, self.observer)
+        self.guard = Guard(self.stops, self.observer, self.stepsize.searches)
         self.snapshots = Snapshots(self.ledger, self.stops, self.rows)
 
     def run(
@@ -90,8 +91,8 @@ class Server:
             order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict)
             messages = session.round(order)
             g = self._estimate(s, order, messages)
-            direction, s.direction = self.direction(s.direction, s.x, g)
-            telemetry = self._telemetry(s, order, messages, session, g, direction) if probes else None
+            telemetry = self._telemetry(s, order, messages, session, g) if probes else None
+            direction = self._direction(s, g, telemetry)
             gamma, s.rule = self.stepsize.next(s.rule, self.theory, self.method, telemetry)
             s.verdict = self.stepsize.verdict(s.rule)
             stopped = self._stopped(t, rounds, s, telemetry, clock) if watched or t == rounds else ""
@@ -104,9 +105,9 @@ class Server:
             if stopped:
                 self._save(writer, t, stopped, s, clock, session)
                 return Ended(*self.guard.choice(session, s), stopped, t, self.rows)
-            if s.verdict is Verdict.RESTORE:
+            if s.verdict.goes_back:
                 self.guard.restore(s)
-            else:
+            if s.verdict is not Verdict.RESTORE:
                 self._advance(s, t, direction, gamma, watched or bool(probes))
             self._save(writer, t, "", s, clock, session)
         raise AssertionError("the last round stops")
@@ -136,9 +137,7 @@ class Server:
             g, s.method = self.method.server(s.method, self.total, order.ctx)
         return g
 
-    def _telemetry(
-        self, s: State, order: Order, messages: list[Message], session: Session, g: Model, direction: Model
-    ) -> Telemetry:
+    def _telemetry(self, s: State, order: Order, messages: list[Message], session: Session, g: Model) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
         numbers = np.concatenate([message.telemetry for message in messages if message.telemetry is not None])
         hearing = Hearing(
@@ -148,11 +147,35 @@ class Server:
             true_error2=lambda: self.observer.error2(session.observe(s.x, losses=False), g),
         )
         answers = answers_of(order.probes, numbers, self.ledger.value_bits, hearing)
-        return Telemetry(answers, s.move, norm2(direction))
+        return Telemetry(answers, s.move)
+
+    def _direction(self, s: State, g: Model, telemetry: Telemetry | None) -> Model:
+        """Where to go from the last accepted point: from x, unless a rule that searches refuses the step that led there."""
+        if self.direction.adds_penalty and self.prox is not None:
+            g = Model(g + self.prox.slopes(s.x))
+        if telemetry is None or not self.stepsize.searches:
+            direction, s.direction = self.direction(s.direction, s.x, g)
+            if telemetry is not None:
+                telemetry.direction2 = norm2(direction)
+            return direction
+        telemetry.accepted = self.stepsize.accepts(s.rule, telemetry)
+        if telemetry.accepted:
+            s.gradient = Model(g.copy())
+            s.aim, s.direction = self.direction(s.direction, s.x, g)
+        else:
+            aim, s.direction = self.direction.refused(s.direction, s.x, g)
+            s.aim = s.aim if aim is None else aim
+        assert s.aim is not None, "round 0 is accepted"
+        assert s.gradient is not None, "likewise"
+        telemetry.direction2 = norm2(s.aim)
+        telemetry.descent = float(np.vdot(s.gradient, s.aim))
+        telemetry.length = self.direction.length(s.direction)
+        return s.aim
 
     def _advance(self, s: State, t: int, direction: Model, gamma: float, asked: bool) -> None:
         """Everybody's step, and what the rule may know of it."""
-        step = Step(direction, gamma, self.prox, self.step, asked)
+        prox = None if self.direction.adds_penalty else self.prox
+        step = Step(direction, gamma, prox, self.step, asked, lambda: self.direction.quadratic(s.direction))
         s.broadcast, s.downlink = self.downlink.send(s.downlink, s.x, step)
         if self.method.stands(t) and self.prox is None:
             s.broadcast = None
@@ -160,7 +183,8 @@ class Server:
             assert step.taken is not None, f"{self.downlink} must say how it moved"
             estimate = self.method.estimate(s.method)
             known = 0.0 if estimate is None else float(np.vdot(step.taken, estimate))
-            s.move = Move(norm2(step.taken), float(np.vdot(step.taken, step.direction)), gamma, known)
+            slope = 0.0 if s.gradient is None else float(np.vdot(step.taken, s.gradient))
+            s.move = Move(norm2(step.taken), float(np.vdot(step.taken, step.direction)), gamma, known, slope)
 
     def _stopped(self, t: int, rounds: int, s: State, telemetry: Telemetry | None, clock: Clock) -> str:
         """Why the run ends here, if it does. Every rule sees every round, also the last."""

@@ -42,5 +42,5 @@ class Snapshots:
         self.stops.states = snapshot["stop"]
         columns = {name: column.tolist() for name, column in snapshot["rows"].items()}
         self.rows[:] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        session.recall(snapshot["clients"], (s.x, s.downlink), None if s.kept is None else (s.kept[0], s.kept[3]))
+        session.recall(snapshot["clients"], (s.x, s.downlink), None if s.kept is None else (s.kept[0], s.kept[2]))
         return snapshot["round"], s, Clock(snapshot["seconds"])

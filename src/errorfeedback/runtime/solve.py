@@ -118,6 +118,7 @@ def solve(
     direction = Steepest() if direction is None else direction
     downlink = Whole() if downlink is None else downlink
     stepsize.check(method, direction)
+    direction.check(prox)
     downlink.check(method, prox)
     start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
     options: dict[str, Any] = {

@@ -25,5 +25,9 @@ class State:
     """What they are about to do."""
     move: Move | None = None
     """The step that led here."""
-    kept: tuple[Model, Any, Any, Any] | None = None
-    """The point that was kept: x, and the memory of method, direction and downlink there (`runtime.guard`)."""
+    kept: tuple[Model, Any, Any] | None = None
+    """The point that was kept: x, and the memory of method and downlink there (`runtime.guard`)."""
+    gradient: Model | None = None
+    """The estimate at the last accepted point, with the penalty where the direction adds it; for rules that search."""
+    aim: Model | None = None
+    """The direction from there."""

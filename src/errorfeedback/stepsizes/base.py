@@ -16,9 +16,9 @@ from errorfeedback.theory.analysis import Theory
 from errorfeedback.theory.proof import Proof
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Telemetry:
-    """What a rule hears in a round."""
+    """What a rule hears in a round; first what came from the clients, then what the direction made of it."""
 
     answers: Mapping[type[Probe], Any]
     """What the probes heard, by their class; what was not asked for is not there."""
@@ -26,6 +26,12 @@ class Telemetry:
     """The step that led here, where there was one."""
     direction2: float = 0.0
     """||g||^2 of the direction of the step to come."""
+    accepted: bool = True
+    """False: the rule has refused the step that led here, and the one to come begins where that one began."""
+    descent: float = 0.0
+    """<gradient, direction> where the step to come begins; for rules that search."""
+    length: float | None = None
+    """The step size that the direction is made for, where it knows."""
 
     @property
     def loss(self) -> float | None:
@@ -44,6 +50,8 @@ class Move:
     gamma: float
     known: float
     """<(1/n) sum_i g_i, x - x_last>; 0 where clients keep no estimates."""
+    slope: float = 0.0
+    """<gradient, x - x_last>, the gradient as it was estimated at x_last; for rules that search."""
 
 
 class Verdict(Enum):
@@ -51,11 +59,16 @@ class Verdict(Enum):
 
     GO = "step from here"
     KEEP = "remember this point and the clients' memory, then step from here"
-    RESTORE = "go back to what was kept"
+    RESTORE = "go back to what was kept, and stand there for a round"
+    RETRY = "go back to what was kept, and step from there"
+
+    @property
+    def goes_back(self) -> bool:
+        return self in (Verdict.RESTORE, Verdict.RETRY)
 
 
 COMMAND_BITS = 2
-"""One of the three things that a `Verdict` can say."""
+"""One of the four things that a `Verdict` can say."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,8 @@ class StepSize(ABC):
     """It has a meaning for directions that are not the estimate itself."""
     commands: ClassVar[bool] = False
     """It may keep a point and go back to it: clients are told in every round what to do (`Verdict`)."""
+    searches: ClassVar[bool] = False
+    """It refuses steps: directions are made at accepted points only, and the last one is kept and returned."""
 
     @property
     def setup_bits(self) -> int:
@@ -82,6 +97,10 @@ class StepSize(ABC):
     def ask(self, state: Any) -> Probes:
         """What the rule needs to hear in the coming round."""
         return ()
+
+    def accepts(self, state: Any, telemetry: Telemetry) -> bool:
+        """Whether the step that led here is taken; for rules that search."""
+        return True
 
     def verdict(self, state: Any) -> Verdict:
         """What is to be done with the point that `next` has just seen."""

@@ -1,0 +1,147 @@
+"""Armijo's rule on told losses (ours for compressed estimates): no step size to choose, for any direction of descent.
+
+Every client tells f_i in every round. The step s from an accepted point x, with the estimate g there, is accepted where
+
+    F(x + s) <= F(x) + 1e-4 <g, s>,        F = f + R,
+
+and then x + s is where the next one begins. Otherwise it is undone on both sides (clients go back to x and to their memory
+there), and the next try begins at x again: along what the direction has learned from the refused step, and at most half as
+long. After three refusals in a row everybody stands at x for one round: g is asked for once more, and the direction starts
+afresh. The first step, where the direction has no length of its own, is a quarter of Polyak's, (F - lower bound) / (4 <g,
+direction>).
+
+*F never rises at accepted points*: <g, s> < 0 for a direction of descent, and what is not accepted is undone. (A told loss
+has 64 bits; steps within the rounding of their mean, 16 eps |F|, count as level.)
+
+*Gradients go to zero.* Let F be bounded below with an L-Lipschitz gradient, direction = H g with m <= H <= M (L-BFGS with
+pairs of curvature in [1/M', 1/m'] has that), exact steps, and ||g - grad F|| <= e at an accepted x. If e <= ||g|| m / (4 M),
+then <grad F, Hg> >= <g, Hg> - e M ||g|| >= (3/4) m ||g||^2, so that a step of length gamma is accepted as soon as gamma <=
+m / (2 L M^2): refusals halve it until then, and the accepted step lowers F by a constant times ||g||^2. Otherwise steps may
+be refused; every third refusal contracts the error of g by EF21's sqrt(1 - alpha) while x stands, so after finitely many
+rounds e is small against ||g||, or both are as small as we like and so is the gradient. F is bounded below, so infinitely
+many acceptances force ||g|| -> 0 along them, and with it the gradient: ||grad F|| <= (1 + m/(4M)) ||g||. For rounded steps,
+s = -gamma H g + r with ||r|| <= a share of it below m/(8 M), the same holds with other constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isfinite, nan
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.dgd import DGD
+from errorfeedback.methods.ef21 import EF21
+from errorfeedback.probes.base import Probes
+from errorfeedback.probes.losses import Losses
+from errorfeedback.stepsizes.base import StepSize, Telemetry, Verdict
+from errorfeedback.theory.analysis import Theory
+
+SHARE = 1e-4
+"""Of the predicted decrease that a step must keep (Armijo 1966; the usual constant)."""
+PATIENCE = 3
+"""Refusals in a row before everybody stands."""
+POLYAK = 0.25
+LEVEL = 16 * np.finfo(np.float64).eps
+"""Losses that differ by less than that share of themselves are the same."""
+GROWTH = 2.0
+"""Of the step after one that was accepted, where the direction has no length of its own."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The rule's memory."""
+
+    floor: float
+    """A lower bound on f."""
+    loss: float = nan
+    """F at the last accepted point."""
+    gamma: float = nan
+    """The last step size."""
+    refusals: int = 0
+    """In a row."""
+    verdict: Verdict = Verdict.GO
+
+
+@dataclass(frozen=True)
+class Armijo(StepSize):
+    """`guess`: the first step size, in place of the one from Polyak's.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=40, m=5, c=4)
+    >>> run = ef.solve(problem, ef.EF21(ef.Identity()), ef.Armijo(), rounds=50)
+    >>> bool(run.history["f"][-1] < 0.01 * run.history["f"][0])
+    True
+    """
+
+    methods: ClassVar[tuple[type[Method], ...]] = (EF21, DGD)
+    any_direction: ClassVar[bool] = True
+    commands: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
+    guess: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.guess is not None and not (isfinite(self.guess) and self.guess > 0):
+            raise ValueError(f"guess = {self.guess}; a step size must be finite and positive")
+
+    @property
+    def tells_loss(self) -> bool:
+        return True
+
+    def notes(self, theory: Theory, method: Method) -> tuple[str, ...]:
+        return (
+            "steps were accepted by the losses that the clients told in every round (counted), and undone where they did "
+            "not fall enough: f never rises at accepted points",
+        )
+
+    def start(self, theory: Theory, method: Method) -> Search:
+        return Search(theory.problem.lower_bound)
+
+    def ask(self, state: Search) -> Probes:
+        return (Losses(),)
+
+    def verdict(self, state: Search) -> Verdict:
+        return state.verdict
+
+    def accepts(self, state: Search, telemetry: Telemetry) -> bool:
+        if telemetry.move is None:  # nobody has moved: round 0, or everybody stands
+            return True
+        loss = telemetry.loss
+        assert loss is not None, "every round tells it"
+        return bool(loss <= state.loss + SHARE * min(telemetry.move.slope, 0.0) + LEVEL * abs(state.loss))
+
+    def next(self, state: Search, theory: Theory, method: Method, telemetry: Telemetry | None) -> tuple[float, Search]:
+        assert telemetry is not None, "solve() asks for it"
+        assert telemetry.loss is not None, "every round tells it"
+        if telemetry.accepted:
+            gamma = self._first(state, telemetry) if telemetry.descent > 0 else state.gamma  # else there is nowhere to go
+            after = replace(state, loss=telemetry.loss, gamma=gamma, refusals=0, verdict=Verdict.KEEP)
+            return (gamma if isfinite(gamma) else 1.0), after
+        if state.refusals + 1 < PATIENCE:
+            gamma = self._shorter(state, telemetry)
+            after = replace(state, gamma=gamma, refusals=state.refusals + 1, verdict=Verdict.RETRY)
+        else:
+            gamma = state.gamma / 4
+            after = replace(state, gamma=gamma, refusals=0, verdict=Verdict.RESTORE)
+        return gamma, after
+
+    def _first(self, state: Search, telemetry: Telemetry) -> float:
+        """From an accepted point."""
+        if telemetry.length is not None:
+            return telemetry.length
+        if isfinite(state.gamma):  # a step has been: longer after it was accepted, shorter where everybody stood
+            return state.gamma * (GROWTH if telemetry.move is not None else 1.0)
+        if self.guess is not None:
+            return self.guess
+        above = telemetry.loss - state.floor if telemetry.loss is not None else inf
+        return POLYAK * above / telemetry.descent if isfinite(above) else 1.0 / telemetry.direction2**0.5
+
+    def _shorter(self, state: Search, telemetry: Telemetry) -> float:
+        """At most half as long as the step that was refused."""
+        assert telemetry.move is not None, "who stands is not refused"
+        length = state.gamma if telemetry.length is None else telemetry.length
+        if not (telemetry.direction2 > 0 and telemetry.move.norm2 > 0):
+            return length / 2
+        return float(min(length, 0.5 * (telemetry.move.norm2 / telemetry.direction2) ** 0.5))
