@@ -1,12 +1,15 @@
 """Feature scaling: x = S z with a positive diagonal S leaves Z, hence c, r and alpha, as they are; f(S z) is solved for z.
 
-    S_jj = (mean over clients of the curvature bound of feature j)^(-1/2),   (h / m_i) sum_rows a_j^2 at client i,
+    S_jj = (mean over clients of the curvature bound of feature j + l2_j)^(-p/2),   (h / m_i) sum_rows a_j^2 at client i,
 
-so that every feature has curvature 1 and the scaled L is at most the largest number of nonzeros of a row. The numbers of a
-feature in a model of many outputs have the same bound, and one scale. It takes one exchange before the first round. A scale
-is only ever needed roughly, so a client sends the powers of two nearest to its sums: the exponent of the largest one (11
-bits), the width w of an offset (4 bits), and |J_i| offsets of w bits below it. The server answers with S on J_i in the
-problem's precision.
+l2 is the curvature of the server's penalty. With p = 1 every feature has curvature 1 and the scaled L is at most the largest
+number of nonzeros of a row. p = 1/2 is the compromise between that and the data as it is: few-bit messages and quasi-Newton
+directions want features of like size, but on text the curvature of rare words says little of where the loss falls. The
+numbers of a feature in a model of many outputs have the same bound, and one scale.
+It takes one exchange before the first round, with what a client says then anyway (which features it owns). A scale is only
+ever needed roughly, so a client sends the powers of two nearest to its sums, and the server answers with the power of
+sqrt(2) nearest to S: each as the exponent of the largest one (11 or 12 bits), the width w of an offset (4 or 5 bits), and
+|J_i| offsets of w bits below it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support, add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
+"""Of the largest exponent, and of the width of an offset; a half exponent takes one bit more of each."""
+HALVES = 2
+"""The scale is a power of 2^(1/2)."""
 HUGE = 2.0**1000
 
 
@@ -113,8 +119,9 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
         return f"{self.inner}; features scaled"
 
 
-def scaled(problem: Problem, processes: ProcessGroup = SINGLE) -> Scaled:
-    """The problem with every feature's curvature brought to about 1; `problem` has the clients of this process.
+def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float = 1.0, l2: float | PerColumn = 0.0) -> Scaled:
+    """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to its
+    (1 - power)-th power, 1 by default; `problem` has the clients of this process.
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
@@ -125,8 +132,13 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE) -> Scaled:
     exponents = Lifted(np.rint(np.log2(_sums(problem))).astype(np.float64))
     sums = processes.in_turn(np.zeros(support.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(support, exponents) * support.sizes).sum())
-    down = 8 * problem.dtype.itemsize * support.size
-    scale = (1.0 / np.sqrt(sums / support.n_total)).astype(problem.dtype)
+    penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[
+        problem.columns[:: problem.support.outputs]
+    ]
+    halves = np.rint(-0.5 * power * HALVES * np.log2(sums / support.n_total + penalty))
+    offsets = _offset_bits(support, support.gather(Model(halves)))
+    down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 2) + int((offsets * support.sizes).sum())
+    scale = np.exp2(halves / HALVES).astype(problem.dtype)
     exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
     return Scaled(
         support=problem.support,
