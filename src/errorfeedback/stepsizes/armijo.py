@@ -51,7 +51,7 @@ GROWTH = 2.0
 
 
 @dataclass(frozen=True)
-class Search:
+class LineSearch:
     """The rule's memory."""
 
     floor: float
@@ -96,23 +96,25 @@ class Armijo(StepSize):
             "not fall enough: f never rises at accepted points",
         )
 
-    def start(self, theory: Theory, method: Method) -> Search:
-        return Search(theory.problem.lower_bound)
+    def start(self, theory: Theory, method: Method) -> LineSearch:
+        return LineSearch(theory.problem.lower_bound)
 
-    def ask(self, state: Search) -> Probes:
+    def ask(self, state: LineSearch) -> Probes:
         return (Losses(),)
 
-    def verdict(self, state: Search) -> Verdict:
+    def verdict(self, state: LineSearch) -> Verdict:
         return state.verdict
 
-    def accepts(self, state: Search, telemetry: Telemetry) -> bool:
+    def accepts(self, state: LineSearch, telemetry: Telemetry) -> bool:
         if telemetry.move is None:  # nobody has moved: round 0, or everybody stands
             return True
         loss = telemetry.loss
         assert loss is not None, "every round tells it"
         return bool(loss <= state.loss + SHARE * min(telemetry.move.slope, 0.0) + LEVEL * abs(state.loss))
 
-    def next(self, state: Search, theory: Theory, method: Method, telemetry: Telemetry | None) -> tuple[float, Search]:
+    def next(
+        self, state: LineSearch, theory: Theory, method: Method, telemetry: Telemetry | None
+    ) -> tuple[float, LineSearch]:
         assert telemetry is not None, "solve() asks for it"
         assert telemetry.loss is not None, "every round tells it"
         if telemetry.accepted:
@@ -127,7 +129,7 @@ class Armijo(StepSize):
             after = replace(state, gamma=gamma, refusals=0, verdict=Verdict.RESTORE)
         return gamma, after
 
-    def _first(self, state: Search, telemetry: Telemetry) -> float:
+    def _first(self, state: LineSearch, telemetry: Telemetry) -> float:
         """From an accepted point."""
         if telemetry.length is not None:
             return telemetry.length
@@ -138,7 +140,7 @@ class Armijo(StepSize):
         above = telemetry.loss - state.floor if telemetry.loss is not None else inf
         return POLYAK * above / telemetry.descent if isfinite(above) else 1.0 / telemetry.direction2**0.5
 
-    def _shorter(self, state: Search, telemetry: Telemetry) -> float:
+    def _shorter(self, state: LineSearch, telemetry: Telemetry) -> float:
         """At most half as long as the step that was refused."""
         assert telemetry.move is not None, "who stands is not refused"
         length = state.gamma if telemetry.length is None else telemetry.length
