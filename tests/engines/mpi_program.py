@@ -33,6 +33,7 @@ OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
 def problems():
     yield pair("logistic", n=7, d=15, fill=0.2)[0]
     yield pair(n=7, d=4, fill=1.0, lam=0.5)[0]
+    yield pair("softmax", n=7, d=8, fill=0.3)[0]
     yield ef.autoencoder(np.random.default_rng(0).standard_normal((21, 4)), clients=7, code=2)
 
 

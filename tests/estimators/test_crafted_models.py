@@ -26,6 +26,7 @@ def models(tmp_path_factory):
     made = {
         "two": (EF21Classifier(**options).fit(X, np.where(X[:, 0] > 0, "yes", "no")), Indices(4, base=1)),
         "three": (EF21Classifier(**options).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])), table),
+        "rest": (EF21Classifier(multi_class="ovr", **options).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])), table),
         "number": (EF21Regressor(**options).fit(X, X[:, 0]), table),
     }
     return [save(folder / f"{name}.npz", model, kind, {"target": "t"}) for name, (model, kind) in made.items()]

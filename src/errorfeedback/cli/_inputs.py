@@ -25,8 +25,10 @@ def estimator_of(
     inputs: Inputs, *, k: int = 1, rounds: int = 2000, tolerance: float = 1e-6, budget: float | None = None
 ) -> Estimator:
     """The model that `train` fits."""
-    if inputs.regression and inputs.class_weight is not None:
-        raise ValueError(f"--class-weight {inputs.class_weight} is about classes, and --regression has none; leave one out")
+    about_classes = {"--class-weight": inputs.class_weight, "--multi-class": inputs.multi_class}
+    for option, value in about_classes.items():
+        if inputs.regression and value is not None:
+            raise ValueError(f"{option} {value} is about classes, and --regression has none; leave one out")
     model: Estimator = (EF21Regressor if inputs.regression else EF21Classifier)(
         n_clients=CLIENTS if inputs.clients is None else inputs.clients,
         k=k,
@@ -42,6 +44,7 @@ def estimator_of(
     )
     if isinstance(model, EF21Classifier):
         model.class_weight = inputs.class_weight
+        model.multi_class = model.multi_class if inputs.multi_class is None else inputs.multi_class
     return model
 
 

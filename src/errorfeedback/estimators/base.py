@@ -194,10 +194,9 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         check(self.get_params(deep=False), self.rules)
         agree(processes, lambda: {"estimator": type(self).__name__, **self.get_params()})
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
-        rows, models = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, processes)
+        rows = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, processes)
         return penalised(
             rows,
-            models=models,
             intercept=self.fit_intercept,
             l1=self.l1,
             l2=self.l2,
@@ -208,8 +207,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-    ) -> tuple[GLM, int]:
-        """The mean loss over all rows (A has the column of ones), and the number of models in it; sets `constant_`."""
+    ) -> GLM:
+        """The mean loss over all rows (A has the column of ones); sets `constant_`."""
 
     def fit(
         self,
@@ -343,10 +342,10 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 f"warm_start: the last model has {known.size} numbers, the new one {width}; "
                 "features and classes must be the same, or set warm_start=False"
             )
-        return known.ravel()
+        return known.T.ravel()
 
     def _assign(self, x: PerColumn, models: int) -> None:
-        matrix = x.reshape(models, -1)
+        matrix = x.reshape(-1, models).T
         self.coef_ = matrix[:, : self.n_features_in_].copy()
         self.intercept_ = matrix[:, -1].copy() if self.fit_intercept else np.zeros(models)
 

@@ -7,18 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 
 from errorfeedback.core import Floats
 from errorfeedback.estimators.base import RULES, LinearEF21
+from errorfeedback.estimators.class_models import MULTI_CLASS, ClassModel, class_model
 from errorfeedback.estimators.class_weight import ClassWeight, class_weights
 from errorfeedback.estimators.held_out import HeldOut, HeldOutClasses
-from errorfeedback.estimators.objective import one_against_rest
-from errorfeedback.estimators.parameters import Rule
+from errorfeedback.estimators.parameters import OneOf, Rule
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.process_group import ProcessGroup
+from errorfeedback.problems.spread import shard_of_all
 
 MANY = 0.25
 """A target of which more than this share is distinct has no classes."""
@@ -27,10 +27,13 @@ FEW_ROWS = 20
 
 
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
-    """Logistic loss; more than two classes are trained one against the rest, together in the same rounds.
+    """Logistic loss; for more than two classes multinomial, with one model of features x classes.
 
     Parameters
     ----------
+    multi_class : {"multinomial", "ovr"}, default="multinomial"
+        What more than two classes are: one model whose probabilities sum to 1 (softmax), or a model of two classes for
+        each, one against the rest, all trained in the same rounds.
     class_weight : dict, "balanced" or None, default=None
         What a row of each class counts, as scikit-learn means it: a dict (1 for what it does not name), or "balanced", with
         which all classes weigh the same.
@@ -39,6 +42,8 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     ----------
     classes_ : ndarray
         The classes, sorted.
+    multi_class_ : str
+        What more than two classes were taken for.
     class_weight_ : ndarray
         What a row of every class counts.
 
@@ -50,8 +55,9 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
+    multi_class_: str
     class_weight_: Floats
-    rules: ClassVar[dict[str, Rule]] = RULES | {"class_weight": ClassWeight()}
+    rules: ClassVar[dict[str, Rule]] = RULES | {"multi_class": OneOf(tuple(MULTI_CLASS)), "class_weight": ClassWeight()}
 
     def __init__(
         self,
@@ -63,6 +69,7 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         fit_intercept: bool = True,
         intercept: str = "topk",
         scale: bool = True,
+        multi_class: str = "multinomial",
         class_weight: str | dict[Any, float] | None = None,
         max_iter: int = 2000,
         tol: float = 1e-6,
@@ -84,11 +91,12 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
             warm_start=warm_start,
             random_state=random_state,
         )
+        self.multi_class = multi_class
         self.class_weight = class_weight
 
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-    ) -> tuple[GLM, int]:
+    ) -> GLM:
         _check_classes(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
         self.classes_ = np.unique(np.concatenate(processes.all(np.unique(y))))
@@ -97,18 +105,23 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         count = len(self.classes_)
         if count < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
-        models, code = 1 if count == 2 else count, np.searchsorted(self.classes_, y)
+        self.multi_class_, code = self.multi_class, np.searchsorted(self.classes_, y)
         rows = np.asarray(np.sum(processes.all(np.bincount(code, weights, minlength=count)), axis=0))
         self.class_weight_ = class_weights(self.class_weight, self.classes_, rows)
         self.constant_ = rows * self.class_weight_ / np.sum(rows * self.class_weight_)
-        return one_against_rest(A, code, models, clients, weights * self.class_weight_[code], processes), models
+        rows_of_mine = self._class_model.problem(A, code, count, clients, weights * self.class_weight_[code])
+        return shard_of_all(rows_of_mine, processes)
+
+    @property
+    def _class_model(self) -> ClassModel:
+        return class_model(self.multi_class_, len(self.classes_))
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         unknown = np.setdiff1d(y, self.classes_).tolist()
         if unknown:
             raise ValueError(f"the validation data has the class {unknown[0]!r}, which the training data has not")
         code = np.searchsorted(self.classes_, y)
-        return HeldOutClasses(A, code, weights * self.class_weight_[code], models)
+        return HeldOutClasses(A, code, weights * self.class_weight_[code], models, kind=self._class_model)
 
     def decision_function(self, X: Any) -> Floats:
         """<coef, x> + intercept: one number per row for two classes, else one per class."""
@@ -126,16 +139,13 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         return self.classes_[scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Floats:
-        """(rows, classes): the logistic of the scores; for more than two classes normalised to 1."""
+        """(rows, classes): the logistic of the scores; for more than two classes their softmax (or, one against the rest,
+        their logistic, divided by its sum)."""
         return self.probabilities(self.decision(X))
 
     def probabilities(self, scores: Floats) -> Floats:
         """The probabilities of rows with these scores (`decision`)."""
-        p = expit(scores)
-        if len(self.classes_) == 2:
-            return np.column_stack([1 - p[:, 0], p[:, 0]])
-        total = p.sum(axis=1, keepdims=True)
-        return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / p.shape[1])
+        return self._class_model.probabilities(scores)
 
 
 def _check_classes(y: NDArray[Any]) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_expit, logsumexp
 
 from errorfeedback.core import Floats, Integers, Model, PerColumn, PerRow
+from errorfeedback.estimators.class_models import ClassModel, TwoClasses
 from errorfeedback.problems.base import Problem
 
 
@@ -38,7 +38,7 @@ class HeldOut(ABC):
         """The loss of every row, weighted so that their mean is the weighted mean."""
         x = np.zeros(self.models * self.A.shape[1])
         x[self.columns] = self.scale * z
-        return self.shares * self.losses(np.asarray(self.A @ x.reshape(self.models, -1).T))
+        return self.shares * self.losses(np.asarray(self.A @ x.reshape(-1, self.models)))
 
     @property
     def shares(self) -> PerRow:
@@ -62,11 +62,10 @@ class HeldOut(ABC):
 class HeldOutClasses(HeldOut):
     """The target is the number of the class; the loss is -log p(class). A guess is a probability for every class."""
 
+    kind: ClassModel = field(default_factory=TwoClasses)
+
     def losses(self, scores: Floats) -> PerRow:
-        if self.models == 1:
-            return np.asarray(-log_expit(np.where(self.target == 1, 1.0, -1.0) * scores[:, 0]))
-        logs = log_expit(scores)
-        return np.asarray(logsumexp(logs, axis=1) - logs[np.arange(len(logs)), self.target])
+        return -self.kind.logs(scores)[np.arange(len(scores)), self.target]
 
     def constant(self, guess: Floats) -> float:
         return float(np.mean(self.shares * -np.log(np.maximum(guess, np.finfo(np.float64).tiny))[self.target]))

@@ -3,7 +3,8 @@
 Entries: `coef` (the coefficients other than 0), `places` (where they stand in the matrix of models x features, row after
 row), `intercept` (models,), `about` (JSON in UTF-8: format, kind, classes, shape, feature encoding, scaling, provenance),
 `sha256` (over the other four). Names of features are derived from the encoding. Files of format 1, with a dense `coef` and
-no `places`, are read too; they did not keep where the indices of LIBSVM files start, nor medians.
+no `places`, are read too; they did not keep where the indices of LIBSVM files start, nor medians. Format 3 is format 2 for
+a multinomial model of more than two classes, so that versions that know one against the rest only refuse it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.storage.files import LONG, WRONG, archived
 
+MULTINOMIAL = "errorfeedback model 3"
 FORMAT = "errorfeedback model 2"
 BEFORE = "errorfeedback model 1"
 KINDS: dict[str, type[LinearEF21]] = {"classifier": EF21Classifier, "regressor": EF21Regressor}
@@ -48,7 +50,7 @@ def save(path: Path, model: LinearEF21, encoding: Encoding, provenance: dict[str
     kind = next(name for name, cls in KINDS.items() if isinstance(model, cls))
     coef = np.atleast_2d(model.coef_)
     about = {
-        "format": FORMAT,
+        "format": _format(model),
         "version": errorfeedback.__version__,
         "kind": kind,
         "classes": model.classes_.tolist() if isinstance(model, EF21Classifier) else None,
@@ -68,6 +70,11 @@ def save(path: Path, model: LinearEF21, encoding: Encoding, provenance: dict[str
     with path.open("wb") as file:
         np.savez(file, **parts, sha256=_digest(parts))  # type: ignore[arg-type]
     return path
+
+
+def _format(model: LinearEF21) -> str:
+    many = isinstance(model, EF21Classifier) and len(model.classes_) > 2
+    return MULTINOMIAL if many and model.multi_class_ == "multinomial" else FORMAT
 
 
 def load(path: Path) -> Saved:
@@ -94,8 +101,8 @@ def _parts(content: bytes) -> dict[str, NDArray[Any]]:
 def _saved(parts: Mapping[str, NDArray[Any]]) -> Saved:
     """A checksum that fits says that the file is whole, not that a model is in it: everything is checked."""
     about = json.loads(parts["about"].tobytes().decode())
-    if about["format"] not in (FORMAT, BEFORE):
-        raise ValueError(f"the format is {about['format']!r}, and this version reads {FORMAT!r}")
+    if about["format"] not in (MULTINOMIAL, FORMAT, BEFORE):
+        raise ValueError(f"the format is {about['format']!r}, and this version reads up to {MULTINOMIAL!r}")
     encoding = _encoding_before(about["encoding"]) if about["format"] == BEFORE else from_json(about["encoding"])
     provenance = about["provenance"]
     if not isinstance(provenance, dict) or not isinstance(provenance.get("target"), str | None):
@@ -141,6 +148,8 @@ def _model(about: dict[str, Any], coef: Floats, intercept: NDArray[Any]) -> Line
     models = 1
     if isinstance(model, EF21Classifier):
         model.classes_ = _classes(about["classes"])
+        rest = about["format"] != MULTINOMIAL and len(model.classes_) > 2
+        model.multi_class = model.multi_class_ = "ovr" if rest else "multinomial"
         models = 1 if len(model.classes_) == 2 else len(model.classes_)
     if len(coef) != models:
         raise ValueError(f"{len(coef)} models where there must be {models}")

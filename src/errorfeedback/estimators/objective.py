@@ -17,7 +17,7 @@ from scipy import sparse
 from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.glm import GLM, least_squares, logistic
+from errorfeedback.problems.glm import GLM, least_squares
 from errorfeedback.problems.inputs import Matrix
 from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
@@ -40,10 +40,13 @@ class Objective:
     """R in the variable z."""
     free: list[int]
     """The columns of the intercepts: never penalised."""
-    models: int
-    """x is a (models, columns) matrix, row after row; two classes and regression have one model."""
     clients: NDArray[Any]
     """The names of all clients."""
+
+    @property
+    def models(self) -> int:
+        """x is a (columns, models) matrix, row after row; two classes and regression have one model."""
+        return self.rows.loss.outputs
 
     def model(self, z: Model | PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data; columns that no client has are 0."""
@@ -68,29 +71,24 @@ class Objective:
         once = len(features) + bool(self.free)
 
         def name(column: int) -> str:
-            model, j = divmod(column, once)
+            j, model = divmod(column, self.models)
             feature = features[j] if j < len(features) else "intercept"
             return feature if self.models == 1 or classes is None else f"{classes[model]}: {feature}"
 
         return Derived(once * self.models, name)
 
 
-def penalised(
-    rows: GLM, *, models: int, intercept: bool, l1: float, l2: float, scale: bool, processes: ProcessGroup
-) -> Objective:
-    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model), for the mean over models."""
-    width = rows.width // models
-    free = [width * (c + 1) - 1 for c in range(models)] if intercept else []
+def penalised(rows: GLM, *, intercept: bool, l1: float, l2: float, scale: bool, processes: ProcessGroup) -> Objective:
+    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model)."""
+    free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     scaling = scaled(rows, processes) if scale else None
     _check_size(rows if scaling is None else scaling, rows)
-    share = 1.0 / models  # f is the mean over the models, so that each one has its own penalty
     return Objective(
         rows=rows,
         scaling=scaling,
         problem=joined_problem(rows if scaling is None else scaling, processes),
-        prox=_penalty(rows, scaling, free, l1=l1 * share, l2=l2 * share),
+        prox=_penalty(rows, scaling, free, l1=l1, l2=l2),
         free=free,
-        models=models,
         clients=np.concatenate(processes.all(rows.names)),
     )
 
@@ -125,25 +123,6 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
 def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, processes: ProcessGroup) -> GLM:
     """The mean squared error over all rows."""
     return shard_of_all(least_squares(A, y, clients, sample_weight=weights), processes)
-
-
-def one_against_rest(
-    A: Matrix, code: NDArray[Any], models: int, clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-) -> GLM:
-    """All classes in one problem.
-
-    Two classes are one logistic model. For more, the model is the (classes x columns) matrix, row after row, and every
-    row of data appears once for each class, shifted to the class's columns, with the label +1 where it is of the class.
-    This is a logistic problem like any other: the same kernels, the same constants (curvature 1/4), and a client's
-    message holds the K best entries of all classes. f is the mean over classes of the one-against-rest losses.
-    """
-    if models == 1:
-        problem = logistic(A, np.where(code == 1, 1, -1), clients, sample_weight=weights, classes=(-1, 1))
-    else:
-        stacked = sparse.csr_array(sparse.kron(sparse.eye_array(models), A, format="csr"))
-        signs = np.where(code[None, :] == np.arange(models)[:, None], 1, -1).ravel()
-        problem = logistic(stacked, signs, np.tile(clients, models), sample_weight=np.tile(weights, models), classes=(-1, 1))
-    return shard_of_all(problem, processes)
 
 
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:

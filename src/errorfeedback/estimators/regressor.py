@@ -29,11 +29,11 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
 
     def _losses(
         self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-    ) -> tuple[GLM, int]:
+    ) -> GLM:
         y = numbers(y)
         sums = np.sum(processes.all(np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
         self.constant_ = sums[:1] / sums[1]
-        return squares(A, y, clients, weights, processes), 1
+        return squares(A, y, clients, weights, processes)
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         return HeldOutValues(A, numbers(y), weights, models)

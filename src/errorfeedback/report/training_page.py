@@ -14,8 +14,8 @@ from errorfeedback.storage.history import History
 
 UNITS = {"hours": 3600.0, "minutes": 60.0}
 TRAINING = (
-    "Training: what was minimised, with the penalty; for more than two classes the mean over the classes of the loss of one "
-    "against the rest."
+    "Training: what was minimised, with the penalty; for more than two classes the log loss, or, one against the rest, the "
+    "sum of the losses of all classes' models."
 )
 HELD_OUT = (
     "Held out: the loss on rows that were not trained with, without a penalty; for more than two classes the log loss. "

@@ -16,6 +16,7 @@ import typer
 from errorfeedback.cli.verbs._reading import ColumnOptions
 
 DATA = "LIBSVM, .csv, .tsv, .parquet, .npz, a known name (a9a, ...), or a folder of parts."
+MULTI_CLASS = "More than two classes: multinomial (default), or ovr, each against the rest."
 CLIENTS = 10
 """Where nobody says how many, and at most one per row."""
 
@@ -30,6 +31,7 @@ class Inputs(ColumnOptions):
     )
     groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None
     regression: Annotated[bool, typer.Option(help="Least squares instead of classification.")] = False
+    multi_class: Annotated[str | None, typer.Option(help=MULTI_CLASS)] = None
     class_weight: Annotated[str | None, typer.Option(help="balanced: all classes weigh the same.")] = None
     l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0
     l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4
