@@ -24,7 +24,7 @@ import errorfeedback as ef
 from errorfeedback.clients.order import Order
 from errorfeedback.core import Round
 from errorfeedback.engines.channel import broadcast, receive
-from errorfeedback.wire.codec import NOTHING_TOLD, decode, encode
+from errorfeedback.wire.codec import NOTHING_BESIDE, decode, encode
 from errorfeedback.wire.message import NOWHERE
 
 SIZES = {"n=100, d=500": (100, 500, 12, 25), "n=200, d=1000": (200, 1000, 12, 50), "n=400, d=2000": (400, 2000, 12, 50)}
@@ -96,7 +96,7 @@ def unpacking(problem: Any, method: ef.EF21) -> dict[str, float]:
     for part in (problem.shard(0, 1), problem):
         operator, ctx, support = method.compressor.on(part.support), Round(1, 0), part.support
         known = operator.known(ctx)
-        frames = encode(operator(part.gradients_at(np.ones(part.d)), ctx), known, ctx, NOTHING_TOLD, NOWHERE)
+        frames = encode(operator(part.gradients_at(np.ones(part.d)), ctx), known, ctx, NOTHING_BESIDE, NOWHERE)
         seconds.append(best(lambda f=frames, k=known, s=support, c=ctx: decode(f, k, s, c, problem.dtype)))
         size.append(len(frames))
     return {"answer": seconds[0], "unpack": (seconds[1] - seconds[0]) / (size[1] - size[0])}

@@ -203,6 +203,46 @@ def rounded(compress, bits):
     return lambda u, i, t: np.array([nearest(v) for v in compress(u, i, t)])
 
 
+def powers_of_two(bits):
+    return [0] + [2**k for k in range(2 ** (bits - 1) - 1)]
+
+
+def equally_spaced(bits):
+    return list(range(2 ** (bits - 1)))
+
+
+def small_floats(exponent_bits, mantissa_bits):
+    """As IEEE 754 has them: without the hidden 1 at the smallest exponent."""
+    small = list(range(2**mantissa_bits))
+    return small + [(2**mantissa_bits + f) * 2**e for e in range(2**exponent_bits - 1) for f in range(2**mantissa_bits)]
+
+
+def few_bits(problem, levels, block):
+    """The nearest level of every entry (the larger of two), in units of the block's largest over the top level, rounded up
+    to 6 binary digits."""
+
+    def rounded_block(values):
+        digits, exponent = math.frexp(max(abs(v) for v in values) / max(levels))
+        unit = math.ldexp(math.ceil(digits * 2**6) / 2**6, exponent)
+        if unit == 0:
+            return [0.0] * len(values)
+        nearest = [min(levels, key=lambda level: (abs(abs(v) / unit - level), -level)) for v in values]
+        return [math.copysign(level * unit, v) if level else 0.0 for level, v in zip(nearest, values, strict=True)]
+
+    def compress(u, i, t):
+        J, out = problem.clients[i].J, np.zeros_like(u)
+        for lo in range(0, len(J), block or len(J)):
+            part = J[lo : lo + (block or len(J))]
+            out[part] = rounded_block([u[j] for j in part])
+        return out
+
+    return compress
+
+
+def one_after_the_other(first, then):
+    return lambda u, i, t: then(first(u, i, t), i, t)
+
+
 def identity(u, i, t):
     return u
 
@@ -238,7 +278,8 @@ def ef14(problem, x, gamma, rounds, C):
 
 def ef21(problem, x, gamma, rounds, C, start):
     """Algorithm 1."""
-    g = [problem.gradient_i(i, x) if start == "gradient" else np.zeros_like(x) for i in range(problem.n)]
+    first = {"gradient": identity, "compressed": C}.get(start, lambda u, i, t: np.zeros_like(u))
+    g = [first(problem.gradient_i(i, x), i, 0) for i in range(problem.n)]
     direction = problem.gradient(x) if start == "authors" else mean(g)
     yield x
     for t in range(rounds):

@@ -18,9 +18,12 @@ from errorfeedback.compressors.exact_on_common import ExactOnCommon as ExactOnCo
 from errorfeedback.compressors.identity import Identity as Identity
 from errorfeedback.compressors.participating import Participating as Participating
 from errorfeedback.compressors.perm_k import PermK as PermK
+from errorfeedback.compressors.powers_of_two import PowersOfTwo as PowersOfTwo
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.rounded import Rounded as Rounded
+from errorfeedback.compressors.small_float import SmallFloat as SmallFloat
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
 from errorfeedback.core import Round as Round
 from errorfeedback.core import Sample as Sample
@@ -33,6 +36,7 @@ from errorfeedback.downlinks.base import Downlink as Downlink
 from errorfeedback.downlinks.base import Step as Step
 from errorfeedback.downlinks.changed import Changed as Changed
 from errorfeedback.downlinks.compressed import Compressed as Compressed
+from errorfeedback.downlinks.rounded_step import RoundedStep as RoundedStep
 from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.base import Engine as Engine
 from errorfeedback.engines.base import Session as Session

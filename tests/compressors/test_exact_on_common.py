@@ -57,7 +57,7 @@ def test_bits_values_of_S0_need_no_index() -> None:
         (ef.ExactOnCommon((4, 5), 8), 10 * 64, 0),  # all is sent: no index
         (ef.ExactOnCommon(range(10), 1), 10 * 64, 0),
     ):
-        assert compressor.bits(support).tolist() == [head + payload + padding] * 3
+        assert compressor.message_bits(support).tolist() == [head + payload + padding] * 3
         assert compressor.frames(support).cost(0, 64)[:2] == (3 * (head + payload + padding), 3 * payload)
 
 

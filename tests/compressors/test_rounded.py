@@ -71,7 +71,7 @@ def test_a_run_converges_all_the_way_and_sends_fewer_bits(bits):
     saved = plain.history["uplink_bits"] - short.history["uplink_bits"]
     sent = np.minimum(2, problem.support.sizes).sum()
     assert saved.tolist() == ((64 - bits) * sent * plain.history["round"]).tolist()
-    assert ef.Rounded(ef.TopK(2), bits).bits(problem.support).sum() * 100 == np.diff(short.history["uplink_bits"])[0]
+    assert ef.Rounded(ef.TopK(2), bits).message_bits(problem.support).sum() * 100 == np.diff(short.history["uplink_bits"])[0]
 
 
 def test_theorem_1_holds_with_its_alpha():
@@ -86,9 +86,9 @@ def test_common_features_are_no_longer_exact():
     assert not ef.Rounded(ef.ExactOnCommon((0,))).exact(support).any()
 
 
-@pytest.mark.parametrize("bits", [0, 8, 64, "float16"])
+@pytest.mark.parametrize("bits", [0, 8, 12, 65, "float16", 16.0, True])
 def test_other_lengths_are_refused(bits):
-    with pytest.raises(ValueError, match="it must be one of 16, 32"):
+    with pytest.raises(ValueError, match="a truncated float has from 13 to 64 bits"):
         ef.Rounded(ef.TopK(1), bits)
 
 

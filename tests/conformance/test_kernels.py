@@ -14,7 +14,7 @@ from scipy.special import expit, logsumexp
 from scipy.special import softmax as probabilities
 
 from errorfeedback import keyed
-from errorfeedback.compressors import participating, top_k
+from errorfeedback.compressors import few_bits, participating, top_k
 from errorfeedback.keyed import mix, uniform, uniforms, unit
 from errorfeedback.problems.blocks import base, csr, dense, many_outputs
 from errorfeedback.problems.blocks import uniform as one_hot
@@ -22,6 +22,7 @@ from errorfeedback.problems.blocks.base import local_positions, narrow
 from errorfeedback.problems.losses import logistic, one_against_rest, softmax
 from errorfeedback.sparsity import support as sparsity
 from errorfeedback.sparsity.support import support_of
+from errorfeedback.wire.codebook import LEAST, Codebook
 
 KINDS = [np.float64, np.float32]
 EXACT = {np.float64: 1e-13, np.float32: 2e-5}
@@ -45,7 +46,7 @@ def near(found, twin, dtype):
     np.testing.assert_allclose(found, twin, rtol=0, atol=EXACT[dtype] * max(1.0, np.abs(twin).max(initial=0.0)))
 
 
-LAYOUTS = [(dense.Dense, False), (csr.CSR, False), (one_hot.Uniform, True)]
+LAYOUTS = [(dense.Dense, False), (csr.CSR, False), (one_hot.EqualEntries, True)]
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -227,6 +228,37 @@ def test_tracking_is_a_selection_and_an_addition(seed, dtype):
         assert ((indptr[:-1] <= positions) & (positions < indptr[1:])).all()
 
 
+def few_bits_twin(u, indptr, coding):
+    """The nearest of all levels, block by block; and the units."""
+    sent, units = np.zeros_like(u), []
+    for first, last in pairwise(indptr):
+        for lo in range(first, last, coding.length):
+            hi = min(lo + coding.length, last)
+            digits, exponent = np.frexp(np.abs(u[lo:hi].astype(np.float64)).max() / coding.top)
+            units.append(np.ldexp(np.ceil(digits * 64) / 64, exponent))
+            q = np.abs(u[lo:hi].astype(np.float64)) / units[-1] if units[-1] else np.zeros(hi - lo)
+            level = coding.levels[np.searchsorted((coding.levels[1:] + coding.levels[:-1]) / 2, q, side="right")]
+            sent[lo:hi] = np.copysign(level * units[-1], u[lo:hi])
+    return sent, np.array(units)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("coding", [Codebook(4, 0), Codebook(8, 6), Codebook(8, 3, 5), Codebook(2, 0, 1), Codebook(16, 14)])
+def test_tracking_in_few_bits_is_a_difference_the_nearest_level_and_an_addition(coding, seed, dtype):
+    indptr, grads = segments(seed)
+    rng = np.random.default_rng(seed)
+    grads = (grads * rng.standard_normal(len(grads))).astype(dtype)
+    g = rng.standard_normal(len(grads)).astype(dtype)
+    grads[indptr[3] : indptr[4]] = g[indptr[3] : indptr[4]]  # nothing to say
+    twin, units = few_bits_twin(grads - g, indptr, coding)
+    there, values, found = g.copy(), np.empty_like(g), np.empty(len(units))
+    few_bits._track(there, grads, indptr, coding.length, coding.top, coding.digits, LEAST[np.dtype(dtype)], values, found)
+    assert np.array_equal(values, twin)
+    assert np.array_equal(found, units)
+    assert np.array_equal(there, g + twin)
+
+
 @pytest.mark.parametrize("count", [80, sparsity.FEW + 3])
 def test_sums_over_places_are_numpys(count):
     rng = np.random.default_rng(0)
@@ -322,7 +354,7 @@ TESTED = {
     ),
     *(
         f"errorfeedback.compressors.{name}"
-        for name in ("top_k._largest", "top_k._track", "top_k._select", "participating._toss")
+        for name in ("top_k._largest", "top_k._track", "top_k._select", "participating._toss", "few_bits._track")
     ),
     *(f"errorfeedback.sparsity.support.{name}" for name in ("add_at", "add_through", "descend", "_segments", "_ranks")),
 }

@@ -28,7 +28,12 @@ COMPRESS = {
     "PermK": lambda c, problem: reference.perm_k(problem, SEED),
     "ExactOnCommon": lambda c, problem: reference.exact_on_common(problem, c.common, c.k),
     "Participating": lambda c, problem: reference.participating(compressor_of(c.compressor, problem), c.p, SEED),
-    "Rounded": lambda c, problem: reference.rounded(compressor_of(c.compressor, problem), c.value_bits),
+    "Rounded": lambda c, problem: rounded_of(c, compressor_of(c.compressor, problem), problem),
+    "PowersOfTwo": lambda c, problem: reference.few_bits(problem, reference.powers_of_two(c.bits), c.block),
+    "Uniform": lambda c, problem: reference.few_bits(problem, reference.equally_spaced(c.bits), c.block),
+    "SmallFloat": lambda c, problem: reference.few_bits(
+        problem, reference.small_floats(c.exponent_bits, c.mantissa_bits), c.block
+    ),
     "Identity": lambda c, problem: reference.identity,
 }
 METHOD = {
@@ -38,6 +43,12 @@ METHOD = {
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
 }
+
+
+def rounded_of(c, compress, problem):
+    if isinstance(c.values, int):
+        return reference.rounded(compress, c.values)
+    return reference.one_after_the_other(compress, compressor_of(c.values, problem))
 
 
 def compressor_of(compressor, literal):

@@ -26,7 +26,7 @@ def test_clients_go_where_the_server_goes(downlink):
         before = x.copy()
         told, server = downlink.send(server, x, step)
         np.testing.assert_allclose(before + step.taken, x, rtol=1e-12)
-        client = downlink.receive(client, mine, heard(told.on(shard), told.numbers, told.value_bits))
+        client = downlink.receive(client, mine, heard(told.on(shard), told.numbers, told.coding))
         assert np.array_equal(mine[owned], x[owned])
 
 

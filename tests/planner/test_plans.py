@@ -56,11 +56,13 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     bound = theory.bound(T, problem.value(np.zeros(24)), G, published.gamma)
     assert bound <= goal.epsilon
     assert theory.bound(T - 1, problem.value(np.zeros(24)), G, published.gamma) > goal.epsilon
-    assert published.up_bits == pytest.approx(owned + T * ef.TopK(1).bits(problem.support).mean())
+    assert published.up_bits == pytest.approx(owned + T * ef.TopK(1).message_bits(problem.support).mean())
     upload = plan(theory, Option("EF21", METHODS["gradient"]), ef.RareFeatures(), goal)
     whole = 64 * theory.sizes.mean()
-    assert upload.up_bits == pytest.approx(owned + HEAD + whole + upload.rounds * ef.TopK(1).bits(problem.support).mean())
-    assert upload.down_bits == pytest.approx((upload.rounds + 1) * (HEAD + whole))  # the upload is of gradients at x^0
+    assert upload.up_bits == pytest.approx(
+        owned + HEAD + whole + upload.rounds * ef.TopK(1).message_bits(problem.support).mean()
+    )
+    assert upload.down_bits == pytest.approx(upload.rounds * (HEAD + whole))  # the upload is of gradients at x^0 = 0
     assert upload.memory_bytes == 8 * theory.r
 
 

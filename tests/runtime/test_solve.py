@@ -85,7 +85,7 @@ def test_every_bit_is_counted(problem):
     h = run(problem, rounds=3).history
     assert h["payload_bits"].tolist() == [0, top1, 2 * top1, 3 * top1]
     assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [owned + t * (head + padding) for t in range(4)]
-    assert h["downlink_bits"].tolist() == [down, down, 2 * down, 3 * down]  # x^1 = x^0
+    assert h["downlink_bits"].tolist() == [0, 0, down, 2 * down]  # x^1 = x^0 = 0: nobody has to be told
     h = run(problem, ef.EF21(ef.TopK(1), start="gradient"), rounds=2).history
     assert h["payload_bits"].tolist() == [full, full + top1, full + 2 * top1]
     assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [
@@ -93,10 +93,15 @@ def test_every_bit_is_counted(problem):
         owned + 2 * head + padding,
         owned + 3 * head + 2 * padding,
     ]
-    assert h["downlink_bits"].tolist() == [down, 2 * down, 3 * down]
+    assert h["downlink_bits"].tolist() == [0, down, 2 * down]
     h = run(problem, ef.DGD(), ef.InverseL(), rounds=2).history
     assert h["payload_bits"].tolist() == [full, 2 * full, 3 * full]
     assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [owned + head, owned + 2 * head, owned + 3 * head]
+    sent = 16 + 4 * s.sizes  # four bits each and a unit
+    h = run(problem, ef.EF21(ef.PowersOfTwo(4), start="compressed"), rounds=2).history
+    assert h["payload_bits"].tolist() == [t * sent.sum() for t in (1, 2, 3)]
+    frames = head + int((-(-sent // 8) * 8).sum())
+    assert h["uplink_bits"].tolist() == [owned + t * frames for t in (1, 2, 3)]
     h = run(problem, rule=ef.Adaptive(), rounds=2).history  # one telemetry number per client and round
     assert h["payload_bits"].tolist() == [5 * 64, top1 + 2 * 5 * 64, 2 * top1 + 3 * 5 * 64]
     assert (h["uplink_bits"] - h["payload_bits"]).tolist() == [

@@ -26,6 +26,7 @@ from errorfeedback.stepsizes.base import COMMAND_BITS, Verdict
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.bits import Bytes
 from errorfeedback.wire.codec import NOTHING_BESIDE, WireError, decode, encode, encode_losses
+from errorfeedback.wire.coding import FULL
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
 from errorfeedback.wire.requests import DONE, FAILED, MOVED, PLACED, ROUND, Request
@@ -40,7 +41,8 @@ class Host:
 
     def __init__(self, part: LocalSession, support: Support, setup: Setup) -> None:
         self.part, self.support, self.setup = part, support, setup
-        self.x, self.downlink = setup.x.copy(), setup.downlink.start(setup.x)
+        self.x = np.zeros_like(setup.x)
+        self.downlink = setup.downlink.start(self.x)
         self.kept = deepcopy((self.x, self.downlink))
         self.ctx = Round(0, 0)
         self.last: tuple[int, bytes] = (-1, b"")
@@ -85,14 +87,14 @@ class Host:
         moved, ctx, setup = bool(flags & MOVED), self.ctx, self.setup
         answers = self._answers() if setup.method.rests and ctx.t and not listening else None
         known = down_known(setup, self.support, ctx.t, moved, answers)
-        widths, bits = down_widths(setup, moved and ctx.t > 0), setup.downlink.value_bits if ctx.t else None
-        message, beside = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, bits)
+        widths, coding = down_widths(setup, moved and ctx.t > 0), setup.downlink.coding if ctx.t else FULL
+        message, beside = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, coding)
         if len(beside) and (beside != beside[0]).any():
             raise WireError("the clients of one host were told different things")
         verdict = VERDICTS[int(beside[0, 0])] if setup.commands else Verdict.GO
         if not flags & PLACED:
             shared = numbers(beside[:1], widths)[0][int(setup.commands) :] if len(widths) else ()
-            self._move(verdict, heard(message, tuple(map(float, shared)), bits) if moved else None)
+            self._move(verdict, heard(message, tuple(map(float, shared)), coding) if moved else None)
         return verdict
 
     def _move(self, verdict: Verdict, broadcast: Broadcast | None) -> None:
@@ -156,12 +158,11 @@ def down_widths(setup: Setup, numbers: bool) -> Integers:
 
 
 def down_known(setup: Setup, support: Support, t: int, moved: bool, answers: Answers) -> KnownLayout | None:
-    """What both sides know of a message down before it comes: no values where nobody moves, all of x in round 0."""
+    """What both sides know of a message down before it comes: no values where nobody moves; nothing in round 0, where the
+    first x is told where it is not zero."""
     if not moved:
         return KnownLayout(Frames(*np.zeros((2, support.n), dtype=np.int64)))
-    if not t:
-        return KnownLayout(Broadcast(np.empty(0)).frames(support), None)
-    return setup.downlink.known(support, answers)
+    return setup.downlink.known(support, answers) if t else None
 
 
 @lru_cache

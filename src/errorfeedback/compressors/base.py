@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames, frame_bits
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
@@ -66,6 +67,8 @@ class Compressor(ABC):
 
     always: ClassVar[bool] = True
     """Every client takes part in every round."""
+    selects: ClassVar[bool] = True
+    """What is sent are entries of u, as they are or scaled, and not in few bits already."""
 
     @abstractmethod
     def on(self, support: Support) -> Operator: ...
@@ -73,6 +76,10 @@ class Compressor(ABC):
     @abstractmethod
     def entries(self, support: Support) -> PerClient:
         """How many values each client sends in a round (on average, where it varies)."""
+
+    def most_entries(self, support: Support) -> PerClient:
+        """How many values each client sends at most."""
+        return PerClient(np.ceil(self.entries(support)))
 
     def density(self, support: Support) -> float:
         """The expected share of all entries that is sent."""
@@ -82,13 +89,20 @@ class Compressor(ABC):
         """What indices cost each client in a round (on average); nothing where the server can tell them by itself."""
         return PerClient(np.zeros(support.n))
 
-    def bits(self, support: Support) -> PerClient:
-        """What the frame of a message of float64 values takes, for each client in a round (on average, where it varies)."""
-        return PerClient(frame_bits(self.entries(support), self.index_bits(support), VALUE_BITS))
+    @property
+    def coding(self) -> Coding:
+        """How the values travel."""
+        return FULL
+
+    def message_bits(self, support: Support, coding: Coding | None = None) -> PerClient:
+        """What the frame of a message takes, for each client in a round (on average, where it varies), where full precision
+        is float64; or where the values travel in that coding."""
+        coding, entries = self.coding if coding is None else coding, self.entries(support)
+        return PerClient(frame_bits(entries, self.index_bits(support), coding.bits(entries, VALUE_BITS)))
 
     def frames(self, support: Support) -> Frames:
         """The same of the shard's clients, for operators that send as much in every round."""
-        return Frames(self.entries(support).astype(np.int64), self.index_bits(support).astype(np.int64))
+        return Frames(self.entries(support).astype(np.int64), self.index_bits(support).astype(np.int64), self.coding)
 
     @classmethod
     @abstractmethod

@@ -22,6 +22,7 @@ from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.keyed import uniform
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
 
@@ -42,6 +43,14 @@ class Participating(Contractive):
     p: float | Sequence[float]
     deterministic: ClassVar[bool] = False
     always: ClassVar[bool] = False
+
+    @property
+    def selects(self) -> bool:  # type: ignore[override]
+        return self.compressor.selects
+
+    @property
+    def coding(self) -> Coding:
+        return self.compressor.coding
 
     def __post_init__(self) -> None:
         if not isinstance(self.compressor, Contractive):
@@ -67,11 +76,14 @@ class Participating(Contractive):
     def entries(self, support: Support) -> PerClient:
         return PerClient(self.probabilities(support) * self.compressor.entries(support))
 
+    def most_entries(self, support: Support) -> PerClient:
+        return self.compressor.most_entries(support)
+
     def index_bits(self, support: Support) -> PerClient:
         return PerClient(self.probabilities(support) * self.compressor.index_bits(support))
 
-    def bits(self, support: Support) -> PerClient:
-        return PerClient(self.probabilities(support) * self.compressor.bits(support))
+    def message_bits(self, support: Support, coding: Coding | None = None) -> PerClient:
+        return PerClient(self.probabilities(support) * self.compressor.message_bits(support, coding))
 
     def on(self, support: Support) -> Operator:
         return _Answers(self.compressor.on(support), self.probabilities(support))
@@ -91,8 +103,8 @@ class _Answers(Operator):
         message = self.inner(u, ctx)
         frames = self._toss(message.frames, ctx)
         positions = np.arange(self.support.size) if message.positions is None else message.positions
-        kept = self._kept(positions)
-        return Message(self.support, positions[kept], message.values[kept], frames)
+        kept, units = self._kept(positions), np.repeat(self.answers, message.frames.units)
+        return Message(self.support, positions[kept], message.values[kept], frames, message.units[units])
 
     def known(self, ctx: Round) -> KnownLayout:
         inner = self.inner.known(ctx)

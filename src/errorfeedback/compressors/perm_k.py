@@ -22,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from errorfeedback.compressors.base import Operator, Unbiased
-from errorfeedback.core import Floats, Lifted, PerClient, Round
+from errorfeedback.core import VALUE_BITS, Floats, Lifted, PerClient, Round
 from errorfeedback.keyed import COIN, uniform, uniforms
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import HEAD_BITS, Frames, count_bits
 from errorfeedback.wire.message import KnownLayout, Message
 
@@ -74,15 +75,16 @@ class PermK(Unbiased):
         kind = _FeaturePerClient if _one_feature_each(support) else _OwnerPerFeature
         return kind(support, self.frames(support))
 
-    def bits(self, support: Support) -> PerClient:
+    def message_bits(self, support: Support, coding: Coding | None = None) -> PerClient:
         """A client to which no feature falls sends nothing: with probability prod_j (1 - 1/|I_j|), were the draws
         independent; dense clients always have one."""
-        whole = super().bits(support)
+        entries = self.entries(support)
+        head, values = HEAD_BITS + count_bits(entries), (coding or FULL).bits(entries, VALUE_BITS)
         if support.dense:
-            return whole
+            return PerClient(head + values)
         with np.errstate(divide="ignore"):
             idle = np.exp(support.sums(Lifted(np.log1p(-1.0 / support.counts[support.indices]))))
-        return whole - idle * (HEAD_BITS + count_bits(self.entries(support)))
+        return PerClient((1 - idle) * head + values)
 
     @classmethod
     def examples(cls) -> Sequence[PermK]:

@@ -18,6 +18,7 @@ from errorfeedback.core import VALUE_BITS, Floats, Integers, Model
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support, descend
+from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames, bits_per_index
 from errorfeedback.wire.message import KnownLayout, Message
 
@@ -68,27 +69,31 @@ class Broadcast:
     """(d,)"""
     features: Integers | None = None
     numbers: tuple[float, ...] = ()
-    value_bits: int | None = None
-    """None: values travel in the precision of the problem."""
+    coding: Coding = FULL
+    """How the values travel."""
+    unit: float = 0.0
+    """What all of them are counted in, where the coding has units."""
 
     def on(self, support: Support, answers: Answers = None) -> Message:
         """What each client of a shard gets: the told features that it owns, or all of its own where that is shorter."""
+        frames = self.frames(support, answers)
+        units = np.full(int(frames.units.sum()), self.unit)
         if self.features is None and answers is None:
-            return Message(support, None, self.values[support.indices], whole(support, self.value_bits))
+            return Message(support, None, self.values[support.indices], frames, units)
         counts, included = self._counts(support, answers)
         chosen = included | np.repeat(counts == support.sizes, support.sizes)
         if answers is not None:
             chosen &= np.repeat(answers, support.sizes)
         positions = np.flatnonzero(chosen)
-        return Message(support, positions, self.values[support.indices[positions]], self.frames(support, answers))
+        return Message(support, positions, self.values[support.indices[positions]], frames, units)
 
     def frames(self, support: Support, answers: Answers = None) -> Frames:
         """What that takes."""
         if self.features is None and answers is None:
-            return whole(support, self.value_bits)
+            return whole(support, self.coding)
         counts, _ = self._counts(support, answers)
         index = counts * bits_per_index(support.sizes) * (counts < support.sizes)
-        return Frames(counts, index, self.value_bits, announced=self.features is None)
+        return Frames(counts, index, self.coding, announced=self.features is None)
 
     def _counts(self, support: Support, answers: Answers) -> tuple[Integers, NDArray[np.bool_]]:
         """How many values every client gets, and the positions that are told."""
@@ -100,24 +105,24 @@ class Broadcast:
             mask[self.features] = True
             included = mask[support.indices]
             counts = np.add.reduceat(included, support.indptr[:-1], dtype=np.int64)
-            value = VALUE_BITS if self.value_bits is None else self.value_bits
+            value = self.coding.width(VALUE_BITS)
             shorter = counts * (value + bits_per_index(support.sizes)) < support.sizes * value
             counts = np.where(shorter, counts, support.sizes)
         return (counts if answers is None else counts * answers), included
 
 
-def whole(support: Support, value_bits: int | None = None) -> Frames:
+def whole(support: Support, coding: Coding = FULL) -> Frames:
     """A value for each feature that a client owns."""
-    return Frames(support.sizes, np.zeros(support.n, dtype=np.int64), value_bits)
+    return Frames(support.sizes, np.zeros(support.n, dtype=np.int64), coding)
 
 
-def heard(message: Message, numbers: tuple[float, ...], value_bits: int | None) -> Broadcast:
+def heard(message: Message, numbers: tuple[float, ...], coding: Coding = FULL) -> Broadcast:
     """What the clients of a shard were told, as a vector of R^d that is right where they look."""
     support = message.support
     features = support.indices if message.positions is None else support.indices[message.positions]
     values = np.zeros(support.d, dtype=message.values.dtype)
     values[features] = message.values
-    return Broadcast(values, features, numbers, value_bits)
+    return Broadcast(values, features, numbers, coding)
 
 
 @dataclass(frozen=True)
@@ -134,9 +139,9 @@ class Downlink(ABC):
     """How many numbers every message tells to everybody."""
 
     @property
-    def value_bits(self) -> int | None:
-        """Bits of a value; None: those of the problem's precision."""
-        return None
+    def coding(self) -> Coding:
+        """How the values of its messages travel."""
+        return FULL
 
     def check(self, method: Method, prox: ElasticNet | None) -> None:
         """Raise where the downlink does not fit the method, or the proximal term."""

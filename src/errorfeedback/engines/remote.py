@@ -19,7 +19,8 @@ from errorfeedback.engines.base import Interrupted, Transport
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.base import Problem
 from errorfeedback.storage.files import content, value_of
-from errorfeedback.wire.codec import Patterns, decode, decode_losses, encode
+from errorfeedback.wire.codec import decode, decode_losses, encode
+from errorfeedback.wire.coding import Patterns
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, Message
 from errorfeedback.wire.requests import DONE, FLAG, MOVED, PLACED, ROUND, Request

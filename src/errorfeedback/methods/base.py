@@ -104,11 +104,11 @@ class Method(ABC):
 
     def traffic(self, support: Support) -> Traffic:
         """What it sends, in frames of float64 values."""
-        message = self.compressor.bits(support)
+        message = self.compressor.message_bits(support)
         return Traffic(PerClient(np.zeros(support.n)), message)
 
-    def first_error2(self, norms2: PerClient) -> PerClient:
-        """||g_i - grad f_i(x^0)||^2 after round 0, from ||grad f_i(x^0)||^2."""
+    def first_error2(self, norms2: PerClient, support: Support) -> PerClient:
+        """A bound on ||g_i - grad f_i(x^0)||^2 after round 0, from ||grad f_i(x^0)||^2."""
         return norms2
 
     @classmethod
@@ -123,7 +123,7 @@ class Method(ABC):
 
 def full_upload(support: Support) -> PerClient:
     """Bits of every client's whole gradient."""
-    return PerClient(frame_bits(support.sizes, np.zeros_like(support.sizes), VALUE_BITS))
+    return PerClient(frame_bits(support.sizes, np.zeros_like(support.sizes), VALUE_BITS * support.sizes))
 
 
 class Memoryless(Method):

@@ -2,8 +2,9 @@
 
     x^{t+1} = x^t - gamma g^t,   g_i^{t+1} = g_i^t + C(grad f_i(x^{t+1}) - g_i^t),   g^{t+1} = (1/n) sum_i g_i^{t+1}.
 
-Starts: "zero" is g_i^0 = 0, nothing is sent (so x^1 = x^0); "gradient" is g_i^0 = grad f_i(x^0), a full upload;
-"authors" is what the published curves did: x^1 = x^0 - gamma grad f(x^0), and g_i = 0 from there on.
+Starts: "zero" is g_i^0 = 0, nothing is sent (so x^1 = x^0); "compressed" is g_i^0 = C(grad f_i(x^0)), the same without the
+round in which x stands; "gradient" is g_i^0 = grad f_i(x^0), a full upload; "authors" is what the published curves did:
+x^1 = x^0 - gamma grad f(x^0), and g_i = 0 from there on.
 """
 
 from __future__ import annotations
@@ -28,15 +29,25 @@ class Start:
 
     name: str
     uploads: bool
-    """Every client sends its gradient."""
-    remembers: bool
-    """g_i^0 is that gradient, and 0 otherwise."""
+    """Every client sends something."""
+    whole: bool = False
+    """It is the gradient itself, and not C of it."""
+    remembers: bool = True
+    """g_i^0 is what was sent (0 where nothing was), and not 0 whatever was sent."""
 
     def __str__(self) -> str:
         return self.name
 
 
-STARTS = {s.name: s for s in (Start("zero", False, False), Start("gradient", True, True), Start("authors", True, False))}
+STARTS = {
+    start.name: start
+    for start in (
+        Start("zero", uploads=False),
+        Start("compressed", uploads=True),
+        Start("gradient", uploads=True, whole=True),
+        Start("authors", uploads=True, whole=True, remembers=False),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,8 @@ class EF21(Method):
         zero = Lifted(np.zeros(node.support.size, dtype=node.problem.dtype))
         if not self.first.uploads:
             return node.compress.nothing(zero), zero
+        if not self.first.whole:
+            return self.client(zero, node, ctx)
         grads = node.gradients()
         return node.compress.everything(grads), Lifted(grads.copy()) if self.first.remembers else zero
 
@@ -73,12 +86,12 @@ class EF21(Method):
         return node.compress.track(g, node.gradients(), ctx), g
 
     def known(self, compress: Operator, ctx: Round) -> KnownLayout:
-        if ctx.t:
-            return compress.known(ctx)
-        return KnownLayout(compress.whole, None) if self.first.uploads else KnownLayout(compress.empty)
+        if ctx.t == 0 and not self.first.uploads:
+            return KnownLayout(compress.empty)
+        return KnownLayout(compress.whole, None) if ctx.t == 0 and self.first.whole else compress.known(ctx)
 
     def server_init(self, mean: Model, ctx: Round) -> tuple[Model, Model]:
-        return super().server_init(mean, ctx) if self.first.remembers == self.first.uploads else (mean, np.zeros_like(mean))
+        return super().server_init(mean, ctx) if self.first.remembers else (mean, np.zeros_like(mean))
 
     def server(self, g: Model, c: Model, ctx: Round) -> tuple[Model, Model]:
         g += c
@@ -99,13 +112,19 @@ class EF21(Method):
 
     @property
     def unproved(self) -> str:
-        return "" if self.first.remembers == self.first.uploads else "the authors' start is not Algorithm 1's"
+        return "" if self.first.remembers else "the authors' start is not Algorithm 1's"
 
     def traffic(self, support: Support) -> Traffic:
-        return Traffic(PerClient(full_upload(support) * self.first.uploads), self.compressor.bits(support))
+        message = self.compressor.message_bits(support)
+        first = full_upload(support) if self.first.whole else message
+        return Traffic(PerClient(first * self.first.uploads), message)
 
-    def first_error2(self, norms2: PerClient) -> PerClient:
-        return np.zeros_like(norms2) if self.first.remembers else norms2
+    def first_error2(self, norms2: PerClient, support: Support) -> PerClient:
+        if not (self.first.uploads and self.first.remembers):
+            return norms2
+        assert isinstance(self.compressor, Contractive), "it requires it"
+        alpha = 1.0 if self.first.whole else self.compressor.alpha(support)
+        return PerClient((1 - alpha) * norms2)
 
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[EF21]:

@@ -66,4 +66,4 @@ class MARINA(Method):
     def traffic(self, support: Support) -> Traffic:
         assert self.p is not None, "bind() fills p in"
         full = full_upload(support)
-        return Traffic(full, PerClient(self.p * full + (1 - self.p) * self.compressor.bits(support)))
+        return Traffic(full, PerClient(self.p * full + (1 - self.p) * self.compressor.message_bits(support)))

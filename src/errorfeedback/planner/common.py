@@ -111,7 +111,8 @@ class Search:
             shares = self.owned.T @ (L[:, None] * xi)
             M2 = shares[rare].max(axis=0, initial=0.0) * shares.max(axis=0) / theory.n**2
         index = np.where(sent < rest[:, None], bits_per_index(np.maximum(rest, 1))[:, None], 0)
-        message = frame_bits((sizes - rest)[:, None] + sent, sent * index, VALUE_BITS)
+        counts = (sizes - rest)[:, None] + sent
+        message = frame_bits(counts, sent * index, VALUE_BITS * counts)
         gamma = np.array([largest_root(theory.L, sqrt(m)) for m in M2])
         first, *rounds = self._round_prices(full_upload(self.problem.support), *message.T)
         prices = first + np.array(rounds) * 2 * self.start.gap / (gamma * self.start.epsilon)

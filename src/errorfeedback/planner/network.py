@@ -216,7 +216,7 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
 
 def traffic(theory: Theory) -> tuple[PerClient, PerClient]:
     """Bits of every client's message up (on average, where it varies) and of its part of x down, in a round."""
-    return theory.compressor.bits(theory.support), PerClient(VALUE_BITS * theory.sizes.astype(np.float64))
+    return theory.compressor.message_bits(theory.support), PerClient(VALUE_BITS * theory.sizes.astype(np.float64))
 
 
 def _given_rate(name: str, given: float | str | None) -> float | None:

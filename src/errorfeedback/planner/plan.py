@@ -114,7 +114,7 @@ def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, pace: Pace 
     rounds = _rounds(theory, method, rule, gamma, start)
     first, up = method.traffic(theory.support)
     down = full_upload(theory.support)  # x on J_i, in frames as well
-    before = (PerClient(first + start.setup_up), PerClient(down * (first > 0) + start.setup_down))
+    before = (PerClient(first + start.setup_up), PerClient(np.full(theory.n, start.setup_down)))  # x^0 = 0 is not sent
     return Plan(
         method=option.name,
         rule=type(rule).__name__,
@@ -142,7 +142,7 @@ def _rounds(theory: Theory, method: Method, rule: Fixed, gamma: float, start: Or
 def _error(theory: Theory, method: Method, proof: Proof, start: Origin) -> float:
     """A bound on sum_i w_i G_i in the round from which on Psi falls."""
     if proof.first == 0:
-        return float(proof.weights @ method.first_error2(start.norms2))
+        return float(proof.weights @ method.first_error2(start.norms2, theory.support))
     kept = (
         start.norms2
         if theory.rare.all()

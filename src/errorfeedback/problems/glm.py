@@ -27,7 +27,7 @@ from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
 from errorfeedback.problems.blocks.many_outputs import ManyOutputs
-from errorfeedback.problems.blocks.uniform import Uniform
+from errorfeedback.problems.blocks.uniform import EqualEntries
 from errorfeedback.problems.inputs import Matrix, as_csr, check_clients, check_finite, checked_weights
 from errorfeedback.problems.labels import numbered, shown
 from errorfeedback.problems.losses.base import Loss
@@ -39,7 +39,7 @@ from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.problems.regularizers import NoPenalty, Regularizer
 from errorfeedback.sparsity.support import runs, support_of
 
-LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, Uniform, CSR)
+LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, EqualEntries, CSR)
 """The first that fits is taken."""
 
 

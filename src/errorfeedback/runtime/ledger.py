@@ -10,6 +10,7 @@ from errorfeedback.core import VALUE_BITS
 from errorfeedback.downlinks.base import Broadcast
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import COMMAND_BITS
+from errorfeedback.wire.coding import FULL
 from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames, bits_per_index, frame_bits
 from errorfeedback.wire.message import Message
 
@@ -19,7 +20,7 @@ def ownership_bits(support: Support, width: int) -> int:
     columns, sizes = width // support.outputs, support.by_feature.sizes
     index = int(bits_per_index(np.array([columns]))[0])
     listed = np.minimum(sizes * index, columns)
-    return int(frame_bits(np.zeros_like(sizes), listed, VALUE_BITS, announced=False).sum())
+    return int(frame_bits(np.zeros_like(sizes), listed, np.zeros_like(listed), announced=False).sum())
 
 
 @dataclass(eq=False)
@@ -53,7 +54,7 @@ class Ledger:
             self.downlink += self._nothing
             return
         absent = messages[0].frames.answers is not None and not everybody
-        if not (absent or broadcast.features is not None or broadcast.value_bits is not None or broadcast.numbers):
+        if not (absent or broadcast.features is not None or broadcast.coding != FULL or broadcast.numbers):
             self.downlink += self._whole  # the same in every round
             return
         frames = broadcast.frames(self.support, _answers(messages) if absent else None)

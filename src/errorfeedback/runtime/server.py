@@ -119,7 +119,7 @@ class Server:
             direction=self.direction.start(x),
             rule=self.stepsize.start(self.theory, self.method),
             downlink=self.downlink.start(x),
-            broadcast=Broadcast(x),
+            broadcast=Broadcast(x, np.flatnonzero(x)) if x.any() else None,  # clients start from zero
         )
 
     def _estimate(self, s: State, order: Order, messages: list[Message]) -> Model:

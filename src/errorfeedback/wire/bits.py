@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.keyed import mix, stream
+from errorfeedback.wire.coding import Patterns
 from errorfeedback.wire.frames import HEAD_BITS
 
 Bytes = NDArray[np.uint8]
 HEAD = HEAD_BITS // 8
-"""Bytes before the count: version and precision, check."""
+"""Bytes before the count: version and coding, check."""
 FNV = np.uint64(0x100000001B3)
 """The prime of the hash of Fowler, Noll and Vo."""
+WORD, BYTE = 64, np.uint64(255)
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
@@ -69,3 +71,48 @@ def get_bits(sent: Bytes, bit: int, width: int) -> np.uint64:
         bit += step
         have += step
     return number
+
+
+@numba.njit(cache=True, nogil=True)
+def put_numbers(out: Bytes, bit: int, numbers: Patterns, width: int) -> int:
+    """Write the low bits of many numbers, a word at a time; the place after them."""
+    at, fill, end = bit >> 3, bit & 7, bit + width * len(numbers)
+    word = np.uint64(out[at]) if fill else np.uint64(0)
+    for k in range(len(numbers)):
+        word |= numbers[k] << np.uint64(fill)
+        fill += width
+        if fill >= WORD:
+            for j in range(8):
+                out[at + j] = word >> np.uint64(8 * j) & BYTE
+            at += 8
+            fill -= WORD
+            word = numbers[k] >> np.uint64(width - fill) if fill else np.uint64(0)
+    while at << 3 < end:
+        out[at] = word & BYTE
+        word >>= np.uint64(8)
+        at += 1
+    return end
+
+
+@numba.njit(cache=True, nogil=True)
+def get_numbers(sent: Bytes, bit: int, width: int, numbers: Patterns) -> int:
+    """Fill `numbers` with what `put_numbers` wrote there; the place after them."""
+    mask = ~np.uint64(0) >> np.uint64(WORD - width)
+    at, have = (bit >> 3) + 1, 8 - (bit & 7)
+    word = np.uint64(sent[bit >> 3]) >> np.uint64(bit & 7) if len(numbers) else np.uint64(0)
+    for k in range(len(numbers)):
+        number, need = word, width - have
+        if need > 0:
+            stop = min(8, len(sent) - at)
+            word = np.uint64(0)
+            for j in range(stop):
+                word |= np.uint64(sent[at + j]) << np.uint64(8 * j)
+            at += stop
+            number |= word << np.uint64(have)
+            word = word >> np.uint64(need) if need < WORD else np.uint64(0)
+            have = 8 * stop - need
+        else:
+            word >>= np.uint64(width)
+            have -= width
+        numbers[k] = number & mask
+    return bit + width * len(numbers)

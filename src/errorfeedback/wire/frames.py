@@ -1,9 +1,9 @@
 """What the messages of a shard cost on the wire, up or down.
 
-A client's frame (`wire.codec`) is 3 bytes (version and precision, check), the number of its values (1 byte below 128),
-its indices and what else it tells as one string of bits that is padded to whole bytes, and its values. A client that has
-neither values nor anything else to tell has no frame, where both sides know that beforehand. The *payload* is what theory
-counts: values, indices and what is told.
+A client's frame (`wire.codec`) is 3 bytes (version and coding, check), the number of its values (1 byte below 128), and
+its indices, what else it tells and its values (`wire.coding`) as one string of bits that is padded to whole bytes. A client
+that has neither values nor anything else to tell has no frame, where both sides know that beforehand. The *payload* is what
+theory counts: values, indices and what is said beside.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import AUTHORS_VALUE_BITS, Integers
+from errorfeedback.wire.coding import FULL, Coding
 
 PerClients: TypeAlias = NDArray[Any]
 """One number per client: whole, or an average."""
 HEAD_BITS = 24
-"""Version and precision (8), check (16)."""
+"""Version and coding (8), check (16)."""
 LOSS_FRAME_BITS = HEAD_BITS + 8 + 64
 """The frame of a single float64: a loss at the end of a run."""
 DIGIT = 7
@@ -47,10 +48,11 @@ def count_bits(counts: PerClients) -> PerClients:
 
 
 def frame_bits(
-    counts: PerClients, index_bits: PerClients, value_bits: int, beside: int = 0, announced: bool = True
+    counts: PerClients, index_bits: PerClients, values: PerClients, beside: int = 0, announced: bool = True
 ) -> PerClients:
-    """The frames of clients that send so many values, with so many bits of indices, and say `beside` bits beside them."""
-    whole = HEAD_BITS + count_bits(counts) + whole_bytes(index_bits + beside) + value_bits * counts
+    """The frames of clients that send so many values, which take `values` bits and so many bits of indices, and say
+    `beside` bits beside them."""
+    whole = HEAD_BITS + count_bits(counts) + whole_bytes(index_bits + values + beside)
     return whole * ((counts > 0) | (beside > 0) | (not announced))
 
 
@@ -80,8 +82,8 @@ class Frames:
 
     counts: Integers
     index_bits: Integers
-    value_bits: int | None = None
-    """None: values travel in the precision of the problem."""
+    coding: Coding = FULL
+    """How the values travel."""
     answers: NDArray[np.bool_] | None = None
     """Which clients take part in the round; None: all."""
     announced: bool = True
@@ -95,15 +97,21 @@ class Frames:
         """Values of all clients."""
         return int(self.counts.sum())
 
-    def cost(self, beside: int, value_bits: int) -> Cost:
-        """What the frames take where every client tells that many bits beside its values."""
+    @cached_property
+    def units(self) -> Integers:
+        """How many units every client's values have."""
+        return self.coding.blocks(self.counts)
+
+    def cost(self, beside: int, precision: int) -> Cost:
+        """What the frames take where every client tells that many bits beside its values, in a problem of so many bits."""
         try:
-            return self._memo[beside, value_bits]
+            return self._memo[beside, precision]
         except KeyError:
-            cost = self._memo[beside, value_bits] = self._cost(beside, self.value_bits or value_bits)
+            cost = self._memo[beside, precision] = self._cost(beside, precision)
             return cost
 
-    def _cost(self, beside: int, value_bits: int) -> Cost:
-        bits = int(frame_bits(self.counts, self.index_bits, value_bits, beside, self.announced).sum())
-        payload = value_bits * self.total + int(self.index_bits.sum()) + beside * len(self.counts)
+    def _cost(self, beside: int, precision: int) -> Cost:
+        values = self.coding.bits(self.counts, precision)
+        bits = int(frame_bits(self.counts, self.index_bits, values, beside, self.announced).sum())
+        payload = int(values.sum()) + int(self.index_bits.sum()) + beside * len(self.counts)
         return Cost(bits, payload, AUTHORS_VALUE_BITS * (self.total if self.charged is None else self.charged))

@@ -8,6 +8,7 @@ import numpy as np
 
 from errorfeedback.core import Floats, Integers, Lifted, Model
 from errorfeedback.sparsity.support import Support, add_at, add_through
+from errorfeedback.wire.coding import NO_UNITS
 from errorfeedback.wire.frames import Frames
 
 
@@ -24,6 +25,8 @@ class Message:
     values: Floats
     frames: Frames
     """How the values are put on the wire."""
+    units: Floats = field(default_factory=lambda: NO_UNITS)
+    """The unit of every block of values, where they are counted in one (`wire.coding`)."""
     telemetry: Floats | None = None
     """(n, numbers): what else the clients were asked for."""
 

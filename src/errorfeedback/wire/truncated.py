@@ -5,10 +5,14 @@ The range of a float64 stays, so that nothing overflows on the way; with b bits 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import VALUE_BITS, Floats, Integers
+from errorfeedback.wire.coding import NO_UNITS, Coding, Patterns
 
 HEAD = 12
 """Sign and exponent."""
@@ -20,7 +24,7 @@ def relative_error(bits: int) -> float:
     >>> relative_error(16)
     0.03125
     """
-    return float(2.0 ** (HEAD - 1 - bits))
+    return float(2.0 ** (HEAD - 1 - bits)) if bits < VALUE_BITS else 0.0
 
 
 def truncated(values: Floats, bits: int) -> Floats:
@@ -29,8 +33,7 @@ def truncated(values: Floats, bits: int) -> Floats:
     >>> truncated(np.array([1.0, np.pi]), 20).tolist()
     [1.0, 3.140625]
     """
-    if not HEAD < bits <= VALUE_BITS:
-        raise ValueError(f"bits = {bits}; a truncated float has from {HEAD + 1} to {VALUE_BITS} bits")
+    check_width(bits)
     drop = VALUE_BITS - bits
     if not drop:
         return values.copy()
@@ -38,6 +41,50 @@ def truncated(values: Floats, bits: int) -> Floats:
     half = np.uint64(1) << np.uint64(drop - 1)
     cut = ((patterns + half) >> np.uint64(drop)) << np.uint64(drop)
     return np.where(np.isfinite(values), cut.view(np.float64), values)
+
+
+def check_width(bits: int) -> None:
+    """Raise where no truncated float has so many bits."""
+    if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or not HEAD < bits <= VALUE_BITS:
+        raise ValueError(f"bits = {bits!r}; a truncated float has from {HEAD + 1} to {VALUE_BITS} bits")
+
+
+@dataclass(frozen=True)
+class TruncatedFloats(Coding):
+    """Every value by itself, rounded to so many bits.
+
+    >>> TruncatedFloats(20).rounded(np.array([1.0, np.pi]), np.array([2]))[0].tolist()
+    [1.0, 3.140625]
+    """
+
+    each: int
+
+    def __post_init__(self) -> None:
+        check_width(self.each)
+        object.__setattr__(self, "each", int(self.each))
+
+    @property
+    def relative_error(self) -> float:
+        """The largest error of a value, relative to it."""
+        return relative_error(self.each)
+
+    def mark(self, dtype: np.dtype[Any]) -> int:
+        return 2
+
+    def width(self, precision: int) -> int:
+        return self.each
+
+    def rounded(self, values: Floats, counts: Integers) -> tuple[Floats, Floats]:
+        with np.errstate(over="ignore"):
+            return truncated(values, self.each).astype(values.dtype, copy=False), NO_UNITS
+
+    def encoded(self, values: Floats, units: Floats, counts: Integers) -> tuple[Patterns, Patterns]:
+        whole = values.astype(np.float64).view(np.uint64)
+        return whole >> np.uint64(VALUE_BITS - self.each), NO_UNITS.view(np.uint64)
+
+    def decoded(self, values: Patterns, units: Patterns, counts: Integers, dtype: np.dtype[Any]) -> Floats:
+        with np.errstate(over="ignore"):
+            return (values << np.uint64(VALUE_BITS - self.each)).view(np.float64).astype(dtype, copy=False)
 
 
 def patterns(numbers: Floats, widths: Integers) -> NDArray[np.uint64]:

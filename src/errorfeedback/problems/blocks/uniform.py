@@ -29,7 +29,7 @@ from errorfeedback.sparsity.support import Support
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(Blocks):
+class EqualEntries(Blocks):
     """Row r has `value` at positions[indptr[r]:indptr[r+1]] of its client's segment."""
 
     value: Floats
@@ -44,7 +44,7 @@ class Uniform(Blocks):
         return fill.value is not None
 
     @classmethod
-    def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Uniform:
+    def make(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> EqualEntries:
         positions, direct = local_positions(lifted, support, rows), direct_features(lifted, support)
         return cls(support, rows, lifted.data[:1], positions, lifted.indptr, direct)
 
@@ -54,7 +54,7 @@ class Uniform(Blocks):
         else:
             _forward(self.value, self.positions, self.indptr, self.rows, self.support.indptr, self.features, x, work, z)
 
-    def separate(self) -> Uniform:
+    def separate(self) -> EqualEntries:
         return replace(self, support=self.support.separate(), direct=self.direct[:0])
 
     def backward(self, s: PerRow, out: Lifted) -> None:
