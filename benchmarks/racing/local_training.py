@@ -20,13 +20,15 @@ from racing.books import Books, Curve, recorded
 from racing.hindsight import best_of
 from racing.objective import CURVATURE, Objective, Vector, Whole
 
-EPOCHS, DUAL_EPOCHS = (1, 4, 16), (4, 16, 64)
+EPOCHS = (1, 4, 16)
 STEPS = range(-4, 5, 2)
 """Powers of two, relative to 1/(the longest row's curvature)."""
 HALVED = 10
 """The round with half the first one's step."""
 SAFETY = (1.0, 0.25, 1 / 16)
 """Shares of n."""
+CLOSEST = 1e-15
+"""How near a dual variable may come to 0 and 1."""
 Run = Callable[[Books], None]
 
 
@@ -90,7 +92,7 @@ def _local_sgd(data, indices, indptr, y, rows, owned, starts, order, epochs, l2,
 
 def cocoa(objective: Objective, target: float, most: int) -> dict[str, Curve]:
     curves: dict[str, Curve] = {}
-    for epochs in DUAL_EPOCHS:
+    for epochs in EPOCHS:
         runs = {
             f"{epochs} epochs, sigma {share:g} n": partial(_cocoa, epochs=epochs, sigma=max(1.0, share * objective.n))
             for share in SAFETY
@@ -138,11 +140,11 @@ def _local_sdca(data, indices, indptr, y, rows, owned, starts, order, epochs, l2
 @numba.njit(cache=True)
 def _best_alpha(alpha, z, q):
     """The a in (0, 1) with log(a / (1 - a)) + z + q (a - alpha) = 0: bisection, then Newton."""
-    lo, hi = 0.0, 1.0
-    a = 0.5 if alpha <= 0.0 or alpha >= 1.0 else alpha
+    lo, hi = CLOSEST, 1.0 - CLOSEST
+    a = alpha if lo < alpha < hi else 0.5
     for _ in range(60):
         h = np.log(a / (1.0 - a)) + z + q * (a - alpha)
-        if abs(h) < 1e-9:
+        if abs(h) < 1e-9 or hi - lo < CLOSEST:
             break
         if h > 0.0:
             hi = a
@@ -151,7 +153,7 @@ def _best_alpha(alpha, z, q):
         a -= h / (1.0 / (a * (1.0 - a)) + q)
         if not lo < a < hi:
             a = 0.5 * (lo + hi)
-    return min(max(a, 1e-300), 1.0 - 1e-16)
+    return a
 
 
 def _arrays(o: Objective) -> tuple[NDArray[Any], ...]:

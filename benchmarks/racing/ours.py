@@ -10,6 +10,7 @@ owns which feature, the scaling, heads, losses, commands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -39,6 +40,7 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
     return top1(objective, target, most)["K = 1"]
 
 
+@cache
 def top1(objective: Objective, target: float, most: int) -> dict[str, Curve]:
     """EF21 with Top1 and the automatic step: the default of `train` until now."""
     settings = TrainingSettings(k=1, rounds=most)
