@@ -6,13 +6,16 @@
 The objective is the mean logistic loss over all rows + (1e-4/2)||x||^2, with the intercept penalised too: one for all
 (`racing/objective.py`). Values of 8 bytes, a client sends and gets its features only, 4 bytes of head per message, 8 bytes
 for a loss (`racing/books.py`). Peers choose their settings in hindsight, we do not (`racing/contest.py`). With several
-seeds (which deal the rows, and make the natural data) cells are medians. `--from race.json` shows what was measured before.
+seeds (which deal the rows, and make the natural data) cells are medians. `--from race.json` shows what was
+measured before, and runs the methods that are named, and only them, again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +28,8 @@ from racing.tables import Needs, summary, table
 QUICK = ("phishing", "mushrooms", "clicks")
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything that was asked for; data sets that are not here are skipped."""
-    data: dict[str, Any] = {}
+def measured(options: argparse.Namespace, data: dict[str, Any]) -> dict[str, Any]:
+    """`data` and everything that was asked for beside it; data sets that are not here are skipped."""
     for name in options.data:
         for seed in options.seeds:
             try:
@@ -35,11 +37,14 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             except FileNotFoundError as error:
                 print(f"\n{name} is skipped: {error}", flush=True)
                 break
-            found: dict[str, Any] = {"facts": records.facts(objective), "methods": {}}
+            found = data.setdefault(name, {}).setdefault(str(seed), {"methods": {}})
+            if "facts" in found:
+                objective = replace(objective, solved=found["facts"]["f*"])
+            found["facts"] = records.facts(objective)
             for method in options.methods:
                 outcome = race(objective, method, min(options.level), share=0.1 if options.quick else 1.0)
                 found["methods"][method] = records.of(objective, outcome, options.level)
-            data.setdefault(name, {})[str(seed)] = found
+                print(f"{name}, seed {seed}: {method} took {outcome.seconds:.1f} s", file=sys.stderr, flush=True)
             write(options, data)
         if name in data:
             print(told(name, data[name], options.level), flush=True)
@@ -63,8 +68,8 @@ def medians(found: dict[str, Any], level: float) -> Needs:
         needs = [each["methods"][method]["needs"][f"{level:g}"][quantity] for each in found.values()]
         return float(np.median([np.inf if need is None else need for need in needs]))
 
-    methods = next(iter(found.values()))["methods"]
-    return {method: {q: median(method, q) for q in QUANTITIES} for method in methods}
+    raced = next(iter(found.values()))["methods"]
+    return {method: {q: median(method, q) for q in QUANTITIES} for method in METHODS if method in raced}
 
 
 def told(name: str, found: dict[str, Any], levels: list[float]) -> str:
@@ -83,7 +88,7 @@ def told(name: str, found: dict[str, Any], levels: list[float]) -> str:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", choices=DATA, help="by default all but the largest")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, help="by default all; with --from none are run again")
     parser.add_argument("--level", nargs="+", type=float, default=list(LEVELS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--partition", choices=PARTITIONS, help="natural where the data has clients, otherwise shuffled")
@@ -91,8 +96,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="three data sets and a tenth of the exchanges")
     parser.add_argument("--out", type=Path, help="a JSON with everything")
     parser.add_argument("--figure", type=Path, help="a PNG")
-    parser.add_argument("--from", dest="source", type=Path, help="a JSON of an earlier race")
+    parser.add_argument("--from", dest="source", type=Path, help="the JSON of an earlier race")
     options = parser.parse_args()
+    if options.methods is None:
+        options.methods = [] if options.source else list(METHODS)
     if options.data is None:
         options.data = list(QUICK) if options.quick else [name for name, entry in DATA.items() if not entry.large]
     return options
@@ -100,13 +107,14 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    if options.source is None:
-        found = measured(options)
+    found = {"data": {}} if options.source is None else json.loads(options.source.read_text())
+    if options.source is not None:
+        settings = found["settings"]
+        options.level, options.partition, options.clients = (settings[key] for key in ("levels", "partition", "clients"))
+    if options.methods:
+        found = measured(options, found["data"])
     else:
-        found = json.loads(options.source.read_text())
-        options.level = found["settings"]["levels"]
-        for name, each in found["data"].items():
-            print(told(name, each, options.level))
+        print("\n".join(told(name, each, options.level) for name, each in found["data"].items()))
     for level in options.level:
         print(f"\n## Us against the best peer, to {level:g}\n")
         print(summary({name: medians(each, level) for name, each in found["data"].items()}))

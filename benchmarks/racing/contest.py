@@ -74,7 +74,7 @@ class Outcome:
         if self.method == US:
             names = [quantity if quantity in self.curves else BYTES]
         found = [(_needed(self.curves[name], objective.level(level), QUANTITIES[quantity]), name) for name in names]
-        return min(found, key=lambda pair: pair[0], default=(np.inf, ""))
+        return min((pair for pair in found if np.isfinite(pair[0])), default=(np.inf, ""))
 
 
 def _needed(curve: Curve, f: float, quantity: Quantity) -> float:

@@ -21,7 +21,7 @@ from racing.hindsight import best_of
 from racing.objective import CURVATURE, Objective, Vector, Whole
 
 EPOCHS = (1, 4, 16)
-STEPS = range(-4, 5, 2)
+STEPS = range(-4, 9, 2)
 """Powers of two, relative to 1/(the longest row's curvature)."""
 HALVED = 10
 """The round with half the first one's step."""

@@ -61,9 +61,11 @@ def envelope(method: str, curves: dict[str, dict[str, list[float]]]) -> tuple[np
     """kB up and down, and the smallest gap that any setting has reached for them; ours is the run made for bytes."""
     chosen = [curves[BYTES]] if method == US else list(curves.values())
     kB = np.concatenate([np.add(curve["up"], curve["down"]) for curve in chosen]) / 1e3
-    order = np.argsort(kB, kind="stable")
-    gap = np.minimum.accumulate(np.concatenate([curve["gap"] for curve in chosen])[order])
-    return kB[order], gap
+    gap = np.concatenate([curve["gap"] for curve in chosen])
+    order = np.lexsort((gap, kB))  # of several for the same bytes the lowest first
+    kB, gap = kB[order], gap[order]
+    lower = np.diff(np.minimum.accumulate(gap), prepend=np.inf) < 0
+    return kB[lower], gap[lower]
 
 
 def _number(need: float) -> float | None:

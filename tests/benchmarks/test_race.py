@@ -149,6 +149,14 @@ def test_records_and_tables_name_the_best_peer(small: Objective) -> None:
     assert set(PEERS) >= {"L-BFGS", "Newton"}
 
 
+def test_an_envelope_is_the_lowest_gap_for_the_bytes() -> None:
+    steep = {"up": [500.0, 1000.0, 2000.0], "down": [500.0, 1000.0, 2000.0], "gap": [0.9, 0.5, 1e-3]}
+    early = {"up": [500.0, 1500.0], "down": [500.0, 1500.0], "gap": [0.4, 0.3]}
+    kB, gap = records.envelope("L-BFGS", {"steep": steep, "early": early})
+    assert (kB.tolist(), gap.tolist()) == ([1.0, 3.0, 4.0], [0.4, 0.3, 1e-3])
+    assert records.envelope(US, {BYTES: steep, "a link": early})[1].tolist() == steep["gap"]
+
+
 @pytest.mark.parametrize("values", ["ones", "weights"])
 def test_natural_clients_are_as_promised(values: str) -> None:
     made = natural(clients=100, items=2000, own=500, seed=5, c=60, values=values)
