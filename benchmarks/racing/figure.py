@@ -101,7 +101,7 @@ def _words(place: Axes, found: dict[str, Any]) -> None:
     there = {method: kB for method, kB in needs.items() if kB is not None}
     peer = min((method for method in there if method != US), key=lambda method: there[method], default=None)
     if US in there and peer is not None:
-        words = f"to $10^{{{round(np.log10(MARK))}}}$: us {about(there[US])}\n{peer} {about(there[peer])}"
+        words = f"to $10^{{{round(np.log10(MARK))}}}$\nus {about(there[US])}\n{peer} {about(there[peer])}"
         place.text(0.03, 0.04, words, transform=place.transAxes, fontsize=8, color=INK, linespacing=1.3, zorder=6)
 
 

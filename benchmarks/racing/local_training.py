@@ -65,7 +65,7 @@ def _fedavg(books: Books, epochs: int, step: float, divisor: Vector) -> None:
         books.write(o.value(x))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _local_sgd(data, indices, indptr, y, rows, owned, starts, order, epochs, l2, step, x, change):
     """change += sum_i (m_i / m) (w_i - x), w_i after SGD from x over client i's rows in a new order
     every epoch; the L2 term shrinks w on J_i at every row: w = scale * own."""
@@ -113,7 +113,7 @@ def _cocoa(books: Books, epochs: int, sigma: float) -> None:
         books.write(o.value(w))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _local_sdca(data, indices, indptr, y, rows, owned, starts, order, epochs, l2, sigma, alpha, w, change):
     """change = A'(alpha+ - alpha) y / (l2 m), alpha+ after coordinate ascent on every client's subproblem."""
     own = w.copy()
@@ -137,7 +137,7 @@ def _local_sdca(data, indices, indptr, y, rows, owned, starts, order, epochs, l2
             own[j] = w[j]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _best_alpha(alpha, z, q):
     """The a in (0, 1) with log(a / (1 - a)) + z + q (a - alpha) = 0: bisection, then Newton."""
     lo, hi = CLOSEST, 1.0 - CLOSEST

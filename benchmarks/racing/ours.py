@@ -51,7 +51,7 @@ def top1(objective: Objective, target: float, most: int) -> dict[str, Curve]:
 def as_problem(objective: Objective) -> Penalised:
     """The same objective as the library has it: the column of ones is in A, and penalised like the others."""
     rows = ef.logistic(objective.A, objective.y, objective.clients, sample_weight=np.ones(objective.m))
-    return penalised(rows, models=1, intercept=False, l1=0.0, l2=objective.l2, scale=True, processes=SINGLE)
+    return penalised(rows, intercept=False, l1=0.0, l2=objective.l2, scale=True, processes=SINGLE)
 
 
 def curve_of(trained: Trained) -> Curve:
