@@ -15,10 +15,8 @@ from functools import cache
 import numpy as np
 
 import errorfeedback as ef
-from errorfeedback.estimators.objective import Objective as Penalised
-from errorfeedback.estimators.objective import penalised
-from errorfeedback.estimators.training import Trained, TrainingSettings, train
-from errorfeedback.problems.process_group import SINGLE
+from errorfeedback.problems.scaling import Scaled
+from errorfeedback.runtime.solve import Result
 from errorfeedback.runtime.stopping import Progress, Stop
 from racing.books import Curve, Link
 from racing.objective import Objective, Vector
@@ -28,41 +26,58 @@ from racing.objective import Objective, Vector
 class There(Stop):
     """Ends a run where f with the penalty is at or below the target."""
 
-    problem: Penalised
+    problem: Scaled
+    prox: ef.ElasticNet
     target: float
 
     def next(self, state: None, seen: Progress) -> tuple[str, None]:
-        return "there" if self.problem.value(seen.x) <= self.target else "", None
+        f = self.problem.value(seen.x) + self.prox.on(self.problem).value(seen.x)
+        return "there" if f <= self.target else "", None
 
 
 def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Curve:
     """The default of `train`, told the link where there is one."""
-    return top1(objective, target, most)["K = 1"]
+    return few_bits(objective, target, most)
 
 
 @cache
+def few_bits(objective: Objective, target: float, most: int) -> Curve:
+    """Differences of 4 bits up, a quasi-Newton server, rounded steps of 8 bits down, in half the metric."""
+    problem, prox = as_problem(objective, power=0.5, l2=objective.l2)
+    run = ef.solve(
+        problem,
+        ef.EF21(ef.PowersOfTwo(4)),
+        ef.Armijo(),
+        direction=ef.LBFGS(),
+        downlink=ef.RoundedStep(ef.Uniform(8)),
+        rounds=most,
+        prox=prox,
+        stop=[There(problem, prox, target)],
+    )
+    return curve_of(run, objective.sizes.astype(np.float64), objective.sizes.astype(np.float64))
+
+
 def top1(objective: Objective, target: float, most: int) -> dict[str, Curve]:
     """EF21 with Top1 and the automatic step: the default of `train` until now."""
-    settings = TrainingSettings(k=1, rounds=most)
-    problem = as_problem(objective)
-    return {"K = 1": curve_of(train(problem, settings, stop=[There(problem, target)]))}
+    problem, prox = as_problem(objective, power=1.0)
+    stop = [There(problem, prox, target)]
+    run = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=most, prox=prox, stop=stop)
+    return {"K = 1": curve_of(run, np.ones(objective.n), objective.sizes.astype(np.float64))}
 
 
-def as_problem(objective: Objective) -> Penalised:
-    """The same objective as the library has it: the column of ones is in A, and penalised like the others."""
+def as_problem(objective: Objective, *, power: float, l2: float = 0.0) -> tuple[Scaled, ef.ElasticNet]:
+    """The same objective as the library has it, in the variable z = x / S: the column of ones is in A, and penalised like
+    the others. `l2` is what the scale knows of the penalty."""
     rows = ef.logistic(objective.A, objective.y, objective.clients, sample_weight=np.ones(objective.m))
-    return penalised(rows, intercept=False, l1=0.0, l2=objective.l2, scale=True, processes=SINGLE)
+    problem = ef.scaled(rows, power=power, l2=l2)
+    return problem, ef.ElasticNet(l2=objective.l2 * problem.scale**2)
 
 
-def curve_of(trained: Trained) -> Curve:
-    """Exchanges are rounds, and one before them in which features and scales are agreed on."""
-    history, n = trained.run.history, trained.run.theory.n
+def curve_of(run: Result, up_parts: Vector, down_parts: Vector) -> Curve:
+    """Exchanges are round 0, those after it, and the one before it in which features and scales are agreed on. All clients'
+    bits are shared out in proportion to the parts."""
+    history, n = run.history, run.theory.n
     up, down = (np.asarray(history[name], dtype=np.float64) / 8 for name in ("uplink_bits", "downlink_bits"))
-    up_share, down_share = (_largest(bits) for bits in trained.traffic)
+    up_share, down_share = (float(parts.max() / parts.sum()) for parts in (up_parts, down_parts))
     rounds = np.asarray(history["round"], dtype=np.float64)
     return Curve(np.asarray(history["f"]), rounds + 2, up / n, down / n, up * up_share, down * down_share)
-
-
-def _largest(bits: Vector) -> float:
-    """The share of the client that has the most of them."""
-    return float(bits.max() / bits.sum())

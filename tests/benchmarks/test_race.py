@@ -118,9 +118,10 @@ def test_smoothness_is_the_largest_eigenvalue(small: Objective) -> None:
 
 
 def test_the_library_is_given_the_same_objective(small: Objective) -> None:
-    problem = as_problem(small)
+    problem, prox = as_problem(small, power=0.5)
     for x in (np.zeros(small.d), np.linspace(-1, 1, small.d)):
-        assert problem.value(problem.start(x)) == pytest.approx(small.value(x), rel=1e-12)
+        z = x / problem.scale
+        assert problem.value(z) + prox.value(z) == pytest.approx(small.value(x), rel=1e-12)
 
 
 def test_we_are_read_from_the_runs_own_books(small: Objective) -> None:
