@@ -156,6 +156,9 @@ def test_a_table_of_another_shape_than_csv_promises(tmp_path):
     refused(tmp_path / "t.csv", "Expected 2 columns, got 3", "a,target\n1,x\n1,x,2\n")
     refused(tmp_path / "t.csv", "the first line of a table must name its columns", "1.5,2.5,x\n1.7,2.2,y\n")
     refused(tmp_path / "t.csv", "the table has no rows", "a,target\n")
+    refused(
+        tmp_path / "t.csv", r"t.csv: column 'target' has 'x\\x00'; text cannot end in a zero byte", "a,target\n1,x\0\n2,y\n"
+    )
     (tmp_path / "t.csv").write_bytes("a,target\n1,x\n2,caf\xe9\n".encode("latin-1"))
     assert read(str(tmp_path / "t.csv"), Reading(charset="latin-1")).y.tolist() == ["x", "café"]
     with pytest.raises(ValueError, match="charset = 'klingon'"):

@@ -106,6 +106,9 @@ class Words:
 
     def plain(self) -> NDArray[Any]:
         """As the file has it; none may be missing."""
+        for value in self.values:
+            if value.endswith("\0"):  # numpy fills text up with them, and takes them off again
+                raise ValueError(f"column {self.name!r} has {value!r}; text cannot end in a zero byte, mend it")
         return np.asarray(self.values, dtype=str)[self.codes]
 
     def take(self, rows: NDArray[Any]) -> Words:

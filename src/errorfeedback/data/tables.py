@@ -79,7 +79,7 @@ class TableFile(Raw):
         return Data(
             A=A,
             y=None if target is None else self._plain_target(target),
-            clients=None if client is None else client.plain(),
+            clients=None if client is None else self._plain(client),
             encoding=encoding,
             name=self.name,
             weights=None if weight is None else self._weights(weight),
@@ -160,7 +160,13 @@ class TableFile(Raw):
             self._refuse_infinite(target)
             if target.dates:
                 raise ValueError(f"{self.path}: the target {target.name!r} has dates; it must have classes or numbers")
-        return target.plain()
+        return self._plain(target)
+
+    def _plain(self, column: Column) -> NDArray[Any]:
+        try:
+            return column.plain()
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error
 
     def _weights(self, weight: Column) -> Floats:
         if not isinstance(weight, Numbers) or weight.dates:
