@@ -9,6 +9,7 @@ import sys
 from pkgutil import iter_modules
 
 import pytest
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 import errorfeedback
@@ -20,7 +21,8 @@ HEAVY = {"numpy", "numba", "llvmlite", "scipy", "sklearn", "matplotlib", "plotly
 
 ASK = """if True:
     import json, sys
-    from typer.testing import CliRunner
+    from typer.core import TyperGroup
+from typer.testing import CliRunner
     from errorfeedback.cli.app import app
     done = {}
     for words in json.loads(sys.argv[1]):
@@ -98,6 +100,16 @@ def test_ctrl_c_is_a_sentence_and_exit_code_130(moment, tmp_path):
     assert "Interrupted: the command has not finished." in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_ctrl_c_while_the_words_are_read_is_the_same_sentence(monkeypatch):
+    def struck(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TyperGroup, "parse_args", struck)
+    done = CliRunner().invoke(app(), ["train", "a9a"])
+    assert done.exit_code == 130
+    assert "Interrupted: the command has not finished." in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")

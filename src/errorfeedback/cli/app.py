@@ -29,6 +29,12 @@ class Sentence(typer.BadParameter):
 class Verbs(TyperGroup):
     """Every verb ends in the same way: what is wrong with the input, the disk or the installation is a sentence."""
 
+    def make_context(self, *words: Any, **extra: Any) -> Any:
+        try:
+            return super().make_context(*words, **extra)
+        except KeyboardInterrupt:  # reading the words imports libraries too
+            interrupted()
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
