@@ -21,8 +21,7 @@ HEAVY = {"numpy", "numba", "llvmlite", "scipy", "sklearn", "matplotlib", "plotly
 
 ASK = """if True:
     import json, sys
-    from typer.core import TyperGroup
-from typer.testing import CliRunner
+    from typer.testing import CliRunner
     from errorfeedback.cli.app import app
     done = {}
     for words in json.loads(sys.argv[1]):
