@@ -118,7 +118,7 @@ class Heart:
                     "left the program while another rank waits for it"
                     if left
                     else f"has not been heard of for {limit:g} seconds: it is stopped, or its machine is gone; "
-                    "the last checkpoint goes on from there"
+                    "the last checkpoint, where there is one, goes on from there"
                 )
                 self.before_end()
                 end_job(self.world, f"{self.names[rank]} {how}")

@@ -74,7 +74,9 @@ class MPI(Engine):
         except Exception as error:  # the others would wait for this rank
             end_job(world, f"{who} failed: {type(error).__name__}: {error}")
             raise
-        watcher = Watcher(f"{who} died: it was killed or crashed; the last checkpoint goes on from there", self._job())
+        watcher = Watcher(
+            f"{who} died: it was killed or crashed; the last checkpoint, where there is one, goes on from there", self._job()
+        )
         if world.heart is not None:
             world.heart.called(cuts)
             world.heart.before_end = watcher.quiet
