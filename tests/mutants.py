@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import bz2
+import csv
 import gzip
 import io
 import resource
@@ -33,6 +34,7 @@ from typer.testing import CliRunner
 from errorfeedback.cli.app import app
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Missing, Reading
+from errorfeedback.estimators.model_file import load
 
 SECONDS = 20
 """A file that takes longer than that hangs."""
@@ -252,16 +254,39 @@ def command_outcome(kind, content, folder):
     path.write_bytes(content)
     said = [command("train", path, "--out", out), command("evaluate", known, path)]
     if said[0] == "accepted":
-        said.append(command("predict", out, path))
+        said.append(command("predict", out, path, "--out", out / "said.csv"))
+        said.append(predictions_judged(kind, content, out))
     wrong = [each for each in said if each not in ("accepted", "refused")]
     return wrong[0] if wrong else "accepted" if "accepted" in said else "refused"
 
 
+def predictions_judged(kind, content, out):
+    """What predict wrote, against the model on the rows that a literal reader finds."""
+    inner, outer = parts(kind)
+    saved = load(out / "model.npz")
+    dense, labels = LITERAL[inner](UNPACK[outer](content), saved)
+    with (out / "said.csv").open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    if len(rows) > len(labels):  # rows without a target, which the literal reader leaves out
+        return "accepted"
+    said, chances = [row[0] for row in rows], np.array([row[1:] for row in rows], dtype=np.float64)
+    same = np.allclose(chances, saved.model.predict_proba(dense), rtol=1e-9, atol=1e-12)
+    same &= said == [str(value) for value in saved.model.predict(dense).tolist()]
+    return "accepted" if same else f"wrong: {said} {chances} for {dense}"
+
+
 def command(verb, *words):
     options = ["--rounds", "3", "--quiet", "--clients", "1"] if verb == "train" else []
-    done = CliRunner().invoke(app(), [verb, *map(str, words), "--missing", "impute", *options])
+    signal.signal(signal.SIGALRM, _ring)
+    signal.alarm(SECONDS)
+    try:
+        done = CliRunner().invoke(app(), [verb, *map(str, words), "--missing", "impute", *options])
+    finally:
+        signal.alarm(0)
     if done.exit_code == 0:
         return "accepted"
+    if isinstance(done.exception, HangError):
+        return "hang"
     if done.exit_code == 2 and isinstance(done.exception, SystemExit) and "Error" in done.output:
         return "refused"
     return f"traceback: {''.join(traceback.format_exception(done.exception))}"

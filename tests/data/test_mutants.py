@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import mutants
-from mutants import KINDS, command_outcome, later_outcome, many, outcome
+from mutants import KINDS, command, command_outcome, later_outcome, many, outcome, predictions_judged
 
 
 def test_a_damaged_file_is_read_rightly_or_refused_with_a_sentence():
@@ -32,6 +32,18 @@ def test_the_judge_notices_another_value(tmp_path, monkeypatch):
     real = mutants.read
     monkeypatch.setattr(mutants, "read", lambda path, reading, encoding: _shifted(real(path, reading)))
     assert outcome(".svm", b"1 1:1 2:5\n-1 0:1\n", tmp_path).startswith("wrong")
+
+
+def test_the_judge_of_commands_notices_another_prediction(tmp_path):
+    """Negative control: the predictions of other rows."""
+    content, out = b"1 1:1 2:5\n-1 1:-2\n1 1:2\n-1 2:-1\n", tmp_path / "run"
+    (tmp_path / "data.svm").write_bytes(content)
+    assert command("train", tmp_path / "data.svm", "--out", out) == "accepted"
+    assert command("predict", out, tmp_path / "data.svm", "--out", out / "said.csv") == "accepted"
+    assert predictions_judged(".svm", content, out) == "accepted"
+    head, first, second, *rest = (out / "said.csv").read_text().splitlines()
+    (out / "said.csv").write_text("\n".join([head, second, first, *rest]))
+    assert predictions_judged(".svm", content, out).startswith("wrong")
 
 
 def _shifted(data):
