@@ -121,7 +121,7 @@ Curves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _left(curves: Curves) -> float:
-    return 0.6 * min(float(kB[0]) for kB, _ in curves.values())
+    return 0.4 * min(float(kB[0]) for kB, _ in curves.values())
 
 
 def _right(curves: Curves) -> float:

@@ -36,7 +36,8 @@ class There(Stop):
 
 
 def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Curve:
-    """The default of `train`, told the link where there is one."""
+    """What `train` is to do by itself, told the link where there is one; for now one composition of the library's parts, the
+    same for every goal."""
     return few_bits(objective, target, most)
 
 
