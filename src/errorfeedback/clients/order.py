@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Model, Round
 from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
@@ -22,6 +23,8 @@ class Setup:
     """(d,): the first x."""
     commands: bool
     """Clients are told in every round what to do with their memory."""
+    curvature: Contractive | None = None
+    """How what is missing from the clients' Hessian estimates is compressed, where the server may ask for it."""
 
 
 Place: TypeAlias = tuple[Model, Any]
@@ -39,3 +42,5 @@ class Order:
     probes: Probes = ()
     verdict: Verdict = Verdict.GO
     """What is to be done first with the memory that the last round left."""
+    curvature: bool = False
+    """Clients also send what is missing from their Hessian estimates."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.clients.bending import MISSING_WIDTHS, bend_key
 from errorfeedback.clients.order import Order, Setup
 from errorfeedback.clients.shard import shards_of
 from errorfeedback.clients.shards import LocalSession, shards_for
@@ -29,7 +30,7 @@ from errorfeedback.wire.codec import NOTHING_BESIDE, WireError, decode, encode, 
 from errorfeedback.wire.coding import FULL
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
-from errorfeedback.wire.requests import DONE, FAILED, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.requests import CURVED, DONE, FAILED, MOVED, PLACED, ROUND, Request
 from errorfeedback.wire.truncated import numbers, patterns
 
 VERDICTS = tuple(Verdict)
@@ -78,9 +79,21 @@ class Host:
         self.ctx = Round(t, seed)
         frames = np.frombuffer(body, dtype=np.uint8, offset=ROUND.size + length)
         verdict = self._hear(frames, flags, listening=bool(probes))
-        messages = self.part.round(Order(self.ctx, self.x, None, probes, verdict))
+        messages = self.part.round(Order(self.ctx, self.x, None, probes, verdict, bool(flags & CURVED)))
         widths = widths_of(probes, 8 * self.x.dtype.itemsize)
-        return b"".join(self._framed(message, k, widths) for k, message in enumerate(messages))
+        framed = [self._framed(message, k, widths) for k, message in enumerate(messages)]
+        return b"".join(
+            [*framed, *(self._bent(message.curvature, k) for k, message in enumerate(messages) if message.curvature)]
+        )
+
+    def _bent(self, message: Message, k: int) -> bytes:
+        """The frames of the curvature."""
+        bending = self.part.shards[k].bending
+        assert bending is not None, "it was asked"
+        assert message.telemetry is not None, "it says what is missing"
+        missing = patterns(message.telemetry, MISSING_WIDTHS)
+        key = bend_key(self.ctx)
+        return encode(message, bending.compress.known(key), key, missing, MISSING_WIDTHS).tobytes()
 
     def _hear(self, frames: Bytes, flags: int, listening: bool) -> Verdict:
         """Go where the server's x is; what is to be done with the clients' memory."""
@@ -142,7 +155,7 @@ class Host:
 
 def host(problem: Problem, setup: Setup, lo: int, hi: int) -> Host:
     """The clients lo, ..., hi - 1 of a problem, ready to be asked."""
-    part = LocalSession(shards_of(problem, setup.method, setup.x, lo, hi, shards_for(problem, hi - lo)))
+    part = LocalSession(shards_of(problem, setup, lo, hi, shards_for(problem, hi - lo)))
     return Host(part, problem.support.shard(lo, hi), setup)
 
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.clients.memory import Lengths
+from errorfeedback.clients.bending import Bending
+from errorfeedback.clients.memory import Lengths, lengths_of
+from errorfeedback.clients.order import Setup
+from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Point, Round
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.node import Node
@@ -40,8 +43,9 @@ NOTICE = "compiling the kernels for this kind of problem (they are kept for the 
 class Shard:
     """The clients' side of a run. `scratch` may be shared with other shards."""
 
-    def __init__(self, problem: Problem, method: Method, scratch: Lifted) -> None:
+    def __init__(self, problem: Problem, method: Method, scratch: Lifted, curvature: Contractive | None = None) -> None:
         self.problem, self.method = problem, method
+        self.bending = None if curvature is None else Bending(problem, curvature)
         self.node = Node(problem, method.compressor.on(problem.support), scratch)
         self.node.judge = lambda grads: self.method.error(self.state, grads)
         self.state: Any = None
@@ -50,8 +54,17 @@ class Shard:
         """The probes' memory, by the name of their class."""
         self.value_bits = 8 * problem.dtype.itemsize
 
-    def round(self, x: Model, ctx: Round, probes: Probes = (), verdict: Verdict = Verdict.GO) -> Message:
+    def round(
+        self, x: Model, ctx: Round, probes: Probes = (), verdict: Verdict = Verdict.GO, curvature: bool = False
+    ) -> Message:
         """What the clients send from x. `verdict`: what is to be done first with the memory that the last round left."""
+        message = self._round(x, ctx, probes, verdict)
+        if curvature:
+            assert self.bending is not None, "a run that asks for curvature says so before round 0"
+            message.curvature = self.bending.message(self.node.at, ctx)
+        return message
+
+    def _round(self, x: Model, ctx: Round, probes: Probes, verdict: Verdict) -> Message:
         if verdict is not Verdict.GO:
             self.obey(verdict)
         node = self.node
@@ -90,15 +103,17 @@ class Shard:
     @property
     def memory(self) -> Any:
         """All that the clients' later rounds depend on."""
-        return self.state, self.kept, self.notes
+        return self.state, self.kept, self.notes, None if self.bending is None else self.bending.estimate
 
     @memory.setter
     def memory(self, memory: Any) -> None:
-        self.state, self.kept, self.notes = memory
+        self.state, self.kept, self.notes, estimate = memory
+        if self.bending is not None:
+            self.bending.estimate = estimate
 
     @property
     def lengths(self) -> Lengths:
-        return self.problem.n, self.problem.support.size
+        return lengths_of(self.problem.support)
 
     def observe(self, x: Model, losses: bool = True) -> Observation:
         """The gradients at x of this round, how far the clients' estimates are from them, and the losses there."""
@@ -115,27 +130,28 @@ class Shard:
         return self.problem.values(Point(x))
 
 
-def shards_of(problem: Problem, method: Method, x: Model, lo: int, hi: int, count: int) -> list[Shard]:
-    """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector, ready for rounds from x."""
+def shards_of(problem: Problem, setup: Setup, lo: int, hi: int, count: int) -> list[Shard]:
+    """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector, ready for rounds."""
     ends = [lo + (hi - lo) * k // count for k in range(count + 1)]
-    _compile(problem.shard(lo, lo + 1), method, x)
+    method, x, curvature = setup.method, setup.x, setup.curvature
+    _compile(problem.shard(lo, lo + 1), method, x, curvature)
     whole = (lo, hi, count) == (0, problem.n, 1) and not isinstance(problem, Spread)
     parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
     scratch = Lifted(np.empty(max(part.support.size for part in parts), dtype=problem.dtype))
-    shards = [Shard(part, method, scratch) for part in parts]
+    shards = [Shard(part, method, scratch, curvature) for part in parts]
     for shard in shards:  # their data are laid out before the clock runs
         shard.node.stand(x)
         shard.node.gradients()
     return shards
 
 
-def _compile(problem: Problem, method: Method, x: Model) -> None:
+def _compile(problem: Problem, method: Method, x: Model, curvature: Contractive | None) -> None:
     """Two rounds of one client, so that no kernel is compiled while the clock runs; says so when it takes a moment."""
     notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
     notice.start()
     try:
-        shard = Shard(problem, method, Lifted(np.empty(problem.support.size, dtype=problem.dtype)))
-        shard.round(x, Round(0, 0))
+        shard = Shard(problem, method, Lifted(np.empty(problem.support.size, dtype=problem.dtype)), curvature)
+        shard.round(x, Round(0, 0), curvature=curvature is not None)
         shard.round(x, Round(1, 0))
     finally:
         notice.cancel()

@@ -33,7 +33,8 @@ class LocalSession:
         if len(self.shards) > 1:
             for shard in self.shards:
                 shard.node.read_ahead(order.x)
-        return [shard.round(order.x, order.ctx, order.probes, order.verdict) for shard in self.shards]
+        told = (order.x, order.ctx, order.probes, order.verdict, order.curvature)
+        return [shard.round(*told) for shard in self.shards]
 
     def observe(self, x: Model, losses: bool = True) -> Observation:
         return joined([shard.observe(x, losses) for shard in self.shards])
@@ -50,8 +51,8 @@ class LocalSession:
 
     @property
     def lengths(self) -> Lengths:
-        clients, positions = zip(*(shard.lengths for shard in self.shards), strict=True)
-        return sum(clients), sum(positions)
+        clients, positions, pairs = zip(*(shard.lengths for shard in self.shards), strict=True)
+        return sum(clients), sum(positions), sum(pairs)
 
     def close(self) -> None:
         self.shards.clear()

@@ -7,8 +7,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from errorfeedback.core import Model
+from errorfeedback.compressors.base import Contractive
+from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.sparsity.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Hessians:
+    """What the clients told of their Hessians, and what the server knows beside it."""
+
+    mean: Model
+    """The mean of what was missing from the clients' estimates: an upper triangle (`sparsity.pairs`), in units."""
+    missing: PerClient
+    """The root mean square of what is still missing."""
+    units: Model
+    """(d,): the entry (j, k) of a Hessian was told times u_j u_k."""
+    l2: Floats
+    """The curvature of the server's penalty."""
+    support: Support
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,20 @@ class Direction(ABC):
         """A rule has refused the step to x, where the estimate is g: a better direction from where the step began, or None
         where the last one stays."""
         return None, state
+
+    @property
+    def hessians(self) -> Contractive | None:
+        """How clients compress their Hessians, where the direction may ask for them."""
+        return None
+
+    def asks(self, state: Any, gained: float | None) -> bool:
+        """Whether clients are to send what is missing from their Hessian estimates in the coming round. `gained`: how far
+        the loss has fallen, where a rule that searches knows."""
+        return False
+
+    def bent(self, state: Any, told: Hessians) -> Any:
+        """The memory after they have."""
+        return state
 
     def length(self, state: Any) -> float | None:
         """The step size that the direction is made for; None where it does not know."""

@@ -25,4 +25,4 @@ class Local(Engine):
         count = shards_for(problem, problem.n) if self.shards is None else self.shards
         if count > problem.n:
             raise ValueError(f"shards = {count}, but there are only {problem.n} clients to put into them")
-        return LocalSession(shards_of(problem, setup.method, setup.x, 0, problem.n, count))
+        return LocalSession(shards_of(problem, setup, 0, problem.n, count))

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from errorfeedback.clients.memory import cut_memory, joined_memory
+from errorfeedback.clients.bending import MISSING_WIDTHS, bend_key
+from errorfeedback.clients.memory import cut_memory, joined_memory, lengths_of
 from errorfeedback.clients.order import Order, Place, Setup
 from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
 from errorfeedback.clients.shard import Observation
@@ -18,12 +19,15 @@ from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.engines.base import Interrupted, Transport
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.base import Problem
+from errorfeedback.sparsity.pairs import pairs_of
+from errorfeedback.sparsity.support import Support
 from errorfeedback.storage.files import content, value_of
+from errorfeedback.wire.bits import Bytes
 from errorfeedback.wire.codec import decode, decode_losses, encode
 from errorfeedback.wire.coding import Patterns
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, Message
-from errorfeedback.wire.requests import DONE, FLAG, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.requests import CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request
 from errorfeedback.wire.truncated import numbers, patterns
 
 T = TypeVar("T")
@@ -65,10 +69,22 @@ class RemoteSession:
         for answer, operator in zip(self._answers(), self.operators, strict=True):
             known = self.setup.method.known(operator, order.ctx)
             frames = np.frombuffer(answer, dtype=np.uint8)
-            message, beside = decode(frames, known, operator.support, order.ctx, self.dtype, widths)
+            length = (
+                known.frames.cost(int(widths.sum()), 8 * self.dtype.itemsize).bits // 8 if order.curvature else len(frames)
+            )
+            message, beside = decode(frames[:length], known, operator.support, order.ctx, self.dtype, widths)
             message.telemetry = numbers(beside, widths) if order.probes else None
+            message.curvature = self._curvature(frames[length:], operator.support, order.ctx) if order.curvature else None
             messages.append(message)
         return messages
+
+    def _curvature(self, frames: Bytes, support: Support, ctx: Round) -> Message:
+        assert self.setup.curvature is not None, "a run that asks for curvature says so before round 0"
+        operator = self.setup.curvature.on(pairs_of(support))
+        known = operator.known(bend_key(ctx))
+        message, missing = decode(frames, known, operator.support, bend_key(ctx), np.dtype(np.float64), MISSING_WIDTHS)
+        message.telemetry = numbers(missing, MISSING_WIDTHS)
+        return message
 
     def _request(self, order: Order, k: int) -> bytes:
         """What a host hears in a round."""
@@ -81,8 +97,11 @@ class RemoteSession:
         widths = down_widths(setup, broadcast is not None and t > 0)
         frames = encode(message, known, down_key(order.ctx), self._beside(order, support.n), widths)
         probes = packed_probes(order.probes)
-        head = ROUND.pack(t, order.ctx.seed, MOVED * (broadcast is not None) | PLACED * self.placed, len(probes))
+        head = ROUND.pack(t, order.ctx.seed, self._flags(order), len(probes))
         return b"".join((head, probes, frames.tobytes()))
+
+    def _flags(self, order: Order) -> int:
+        return MOVED * (order.broadcast is not None) | PLACED * self.placed | CURVED * order.curvature
 
     def _beside(self, order: Order, n: int) -> Patterns:
         """(n, numbers): the command, and the downlink's numbers."""
@@ -109,7 +128,7 @@ class RemoteSession:
         return joined_memory([*mine, *self._values_of(self._answers())])
 
     def recall(self, memory: Any, here: Place, kept: Place | None) -> None:
-        pieces = cut_memory(memory, [(part.n, part.size) for part in self.parts])
+        pieces = cut_memory(memory, [lengths_of(part) for part in self.parts])
         if self.own is not None:
             mine, *pieces = pieces
             self.own.recall(mine, here, kept)

@@ -60,7 +60,7 @@ class Threads(Engine):
         ends = np.searchsorted(_work_before(problem), np.linspace(0, 1, self.count + 1)[1:-1] * problem.work)
         cuts = _strictly_between([int(e) for e in ends], problem.n)
         sizes = [(lo, hi, shards_for(problem, hi - lo)) for lo, hi in pairwise(cuts)]
-        return ThreadsSession([LocalSession(shards_of(problem, setup.method, setup.x, *size)) for size in sizes])
+        return ThreadsSession([LocalSession(shards_of(problem, setup, *size)) for size in sizes])
 
 
 class ThreadsSession:

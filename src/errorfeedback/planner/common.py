@@ -24,7 +24,7 @@ from errorfeedback.methods.base import full_upload
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import Option, Origin, Plan, plan
-from errorfeedback.problems.base import Curvature, Problem, curvature_of
+from errorfeedback.problems.base import CurvatureBound, Problem, curvature_of
 from errorfeedback.smoothness.clients import power_steps
 from errorfeedback.sparsity.support import runs
 from errorfeedback.stepsizes.best import rules
@@ -60,7 +60,7 @@ class Search:
     """What a bit down counts beside one up, where there is no network."""
 
     @cached_property
-    def curvature(self) -> Curvature:
+    def curvature(self) -> CurvatureBound:
         return curvature_of(self.problem)
 
     @cached_property

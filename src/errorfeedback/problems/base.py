@@ -137,7 +137,7 @@ class Problem(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
+class CurvatureBound:
     """Upper bounds on the Hessians: H_i = A_i' diag(w) A_i + diagonal * I on J_i, for the rows A_i of client i.
 
     A model of q outputs has that block q times, H_i = (A_i' diag(w) A_i) kron I_q + diagonal * I: every norm and eigenvalue
@@ -166,8 +166,29 @@ class Bounded(ABC):
     """A problem whose Hessians have a known bound: what theorems, scaling and first guesses ask for."""
 
     @abstractmethod
-    def curvature(self) -> Curvature:
+    def curvature(self) -> CurvatureBound:
         """The bound, or an error that says why there is none."""
+
+
+class Twice(ABC):
+    """A problem whose Hessians can be computed: what directions with a curvature of their own ask clients for."""
+
+    @property
+    @abstractmethod
+    def bends(self) -> bool:
+        """Whether they can: a loss may have no second derivative that anybody wrote down."""
+
+    @abstractmethod
+    def hessians(self, at: Point, out: Lifted) -> None:
+        """out = the upper triangles of all f_i's Hessians where the clients stand (`sparsity.pairs`), each with its entry
+        (j, k) times u_j u_k of `hessian_units`."""
+
+    @property
+    def hessian_units(self) -> Model:
+        """(d,): u, which brings entries to like size."""
+        return Model(np.ones(self.support.d))
+
+    support: Support
 
 
 class Normed(ABC):
@@ -201,7 +222,7 @@ class ReadsAhead(ABC):
         """The rest of `gradients` at that x."""
 
 
-def curvature_of(problem: Problem) -> Curvature:
+def curvature_of(problem: Problem) -> CurvatureBound:
     """What bounds the Hessians, or an error that says what to do without."""
     if not isinstance(problem, Bounded):
         raise ValueError(

@@ -22,12 +22,13 @@ from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample
 from errorfeedback.keyed import sampled_rows
-from errorfeedback.problems.base import Bounded, Curvature, Problem, ReadsAhead
+from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, ReadsAhead, Twice
 from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
 from errorfeedback.problems.blocks.many_outputs import ManyOutputs
 from errorfeedback.problems.blocks.uniform import EqualEntries
+from errorfeedback.problems.hessians import add_rows
 from errorfeedback.problems.inputs import Matrix, as_csr, check_clients, check_finite, checked_weights
 from errorfeedback.problems.labels import numbered, shown
 from errorfeedback.problems.losses.base import Loss
@@ -44,7 +45,7 @@ LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, EqualEntries, CSR)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GLM(Problem, Bounded, ReadsAhead):
+class GLM(Problem, Bounded, Twice, ReadsAhead):
     """A linear model trained across clients. Made by `least_squares`, `logistic`, `softmax`, or `glm` for any other loss."""
 
     A: sparse.csr_array
@@ -200,13 +201,24 @@ class GLM(Problem, Bounded, ReadsAhead):
             weight_sum=self.weight_sum,
         )
 
-    def curvature(self) -> Curvature:
+    @property
+    def bends(self) -> bool:
+        known = self.loss.outputs == 1 and self.loss.bends(np.zeros(1), self.target[:1]) is not None
+        return known and not self.regularizer.curvature
+
+    def hessians(self, at: Point, out: Lifted) -> None:
+        A = self.lifted
+        bends = self.loss.bends(A @ at.on(self.support.gather), self.target)
+        assert bends is not None, "who asks has looked whether it bends"
+        add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
+
+    def curvature(self) -> CurvatureBound:
         if not isfinite(self.loss.curvature):
             raise ValueError(
                 f"{type(self.loss).__name__} has no bound on its curvature, and what was asked for needs one; "
                 "use ef.Constant(gamma), or ef.Automatic(guess=gamma) on unscaled features"
             )
-        return Curvature(
+        return CurvatureBound(
             A=self.A,
             lifted=self.lifted,
             weights=self.loss.curvature * self.shares,

@@ -21,8 +21,9 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point, Sample
-from errorfeedback.problems.base import Bounded, Curvature, Prepared, Problem, ReadsAhead, curvature_of
+from errorfeedback.problems.base import Bounded, CurvatureBound, Prepared, Problem, ReadsAhead, Twice, curvature_of
 from errorfeedback.problems.blocks.base import FAR
+from errorfeedback.problems.hessians import times_outer
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support, add_at
 
@@ -34,7 +35,7 @@ HUGE = 2.0**1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scaled(Problem, Bounded, Prepared, ReadsAhead):
+class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     """The problem `inner` in the variable z = x / scale. Made by `scaled`."""
 
     inner: Problem
@@ -42,6 +43,7 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
     """(d,): the diagonal of S."""
     exchange: tuple[int, int]
     """Bits up and down, all clients together, that it took to agree on S."""
+    power: float = 1.0
 
     @property
     def setup_bits(self) -> tuple[int, int]:
@@ -87,9 +89,24 @@ class Scaled(Problem, Bounded, Prepared, ReadsAhead):
             inner=inner,
             scale=self.scale,
             exchange=self.exchange,
+            power=self.power,
         )
 
-    def curvature(self) -> Curvature:
+    @property
+    def bends(self) -> bool:
+        return isinstance(self.inner, Twice) and self.inner.bends
+
+    def hessians(self, at: Point, out: Lifted) -> None:
+        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
+        self.inner.hessians(self._inside(at), out)
+        times_outer(out, self.support.gather(Model(self.scale * self.hessian_units)), self.support.indptr)
+
+    @property
+    def hessian_units(self) -> Model:
+        """What is missing to the power 1, with which every diagonal entry is about 1."""
+        return Model(self.scale ** (1.0 / self.power - 1.0))
+
+    def curvature(self) -> CurvatureBound:
         k = curvature_of(self.inner)
         if k.diagonal:
             raise ValueError(
@@ -148,6 +165,7 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float =
         inner=problem,
         scale=Model(np.repeat(scale, problem.support.outputs)),
         exchange=exchange,
+        power=power,
     )
 
 

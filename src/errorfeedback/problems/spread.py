@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Lifted, PerClient, Point, Sample
-from errorfeedback.problems.base import Bounded, Curvature, Normed, Prepared, Problem
+from errorfeedback.core import Lifted, Model, PerClient, Point, Sample
+from errorfeedback.problems.base import Bounded, CurvatureBound, Normed, Prepared, Problem, Twice
 from errorfeedback.problems.blocks.base import Fill
 from errorfeedback.problems.glm import GLM, layout_for
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
@@ -23,7 +23,7 @@ from errorfeedback.sparsity.support import Support, runs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spread(Problem, Bounded, Normed, Prepared):
+class Spread(Problem, Bounded, Twice, Normed, Prepared):
     """All clients; `part` has this process's own. Made by `runtime.joined_problem`."""
 
     L_i: PerClient
@@ -97,7 +97,19 @@ class Spread(Problem, Bounded, Normed, Prepared):
             )
         return self.part if (lo, hi) == (first, first + self.part.n) else self.part.shard(lo - first, hi - first)
 
-    def curvature(self) -> Curvature:
+    @property
+    def bends(self) -> bool:
+        return isinstance(self.part, Twice) and self.part.bends
+
+    def hessians(self, at: Point, out: Lifted) -> None:
+        raise ValueError("the rows of this problem lie on several ranks; every rank has the Hessians of its own clients")
+
+    @property
+    def hessian_units(self) -> Model:
+        assert isinstance(self.part, Twice), "who asks has looked whether it bends"
+        return self.part.hessian_units
+
+    def curvature(self) -> CurvatureBound:
         raise ValueError(
             "the rows of this problem lie on several ranks, and what was asked for needs all of them; use ef.Automatic(), "
             "or a rule that needs no more than the clients' own L_i (InverseL, EF21Standard, RareFeatures, Weighted)"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from errorfeedback.clients.bending import MISSING_BITS
 from errorfeedback.core import VALUE_BITS
 from errorfeedback.downlinks.base import Broadcast
 from errorfeedback.sparsity.support import Support
@@ -68,6 +69,12 @@ class Ledger:
         self.payload += payload
         if not first:
             self.authors += authors
+
+    def bent(self, curvature: Message) -> None:
+        """Up: a shard's message of curvature."""
+        bits, payload, _ = curvature.frames.cost(MISSING_BITS, VALUE_BITS)
+        self.uplink += bits
+        self.payload += payload
 
     def compared(self) -> None:
         """The exact losses at two points, at the end."""

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from errorfeedback.clients.order import Order
-from errorfeedback.core import Model, Round
-from errorfeedback.directions.base import Direction
+from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.directions.base import Direction, Hessians
 from errorfeedback.downlinks.base import Broadcast, Downlink, Step
 from errorfeedback.engines.base import Session
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, widths_of
+from errorfeedback.problems.base import Twice
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.checkpointing import CheckpointWriter
 from errorfeedback.runtime.clock import Clock
@@ -88,9 +89,11 @@ class Server:
                 return Ended(*self.guard.choice(session, s), writer.snapshot["stopped"], first - 1, self.rows)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
-            order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict)
+            order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict, self.direction.asks(s.direction, s.gained))
             messages = session.round(order)
             g = self._estimate(s, order, messages)
+            if order.curvature:
+                self._bend(s, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
             direction = self._direction(s, g, telemetry)
             gamma, s.rule = self.stepsize.next(s.rule, self.theory, self.method, telemetry)
@@ -137,6 +140,18 @@ class Server:
             g, s.method = self.method.server(s.method, self.total, order.ctx)
         return g
 
+    def _bend(self, s: State, messages: list[Message]) -> None:
+        """What the clients told of their Hessians, summed in client order."""
+        problem, told = self.theory.problem, [m.curvature for m in messages if m.curvature is not None]
+        assert isinstance(problem, Twice), "clients without Hessians refuse to tell them"
+        mean = Model(np.empty(problem.d * (problem.d + 1) // 2))
+        for k, message in enumerate(told):
+            self.ledger.bent(message)
+            message.scatter(mean, k == 0, self.n if k == len(told) - 1 else 0)
+        missing = PerClient(np.concatenate([m.telemetry[:, 0] for m in told if m.telemetry is not None]))
+        l2 = np.zeros(problem.d) if self.prox is None else np.broadcast_to(np.asarray(self.prox.l2), (problem.d,))
+        s.direction = self.direction.bent(s.direction, Hessians(mean, missing, problem.hessian_units, l2, problem.support))
+
     def _telemetry(self, s: State, order: Order, messages: list[Message], session: Session, g: Model) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
         numbers = np.concatenate([message.telemetry for message in messages if message.telemetry is not None])
@@ -160,6 +175,8 @@ class Server:
             return direction
         telemetry.accepted = self.stepsize.accepts(s.rule, telemetry)
         if telemetry.accepted:
+            s.first = telemetry.loss if s.first is None else s.first
+            s.gained = None if s.first is None or telemetry.loss is None else s.first - telemetry.loss
             s.gradient = Model(g.copy())
             s.aim, s.direction = self.direction(s.direction, s.x, g)
         else:

@@ -189,7 +189,7 @@ def carry_out(
     observer = Observer(theory, proof, f_star, prox)
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
     start = problem.restrict(x0).copy()
-    session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands))
+    session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians))
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if writer is None else writer.listening():
             ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, writer))

@@ -31,3 +31,7 @@ class State:
     """The estimate at the last accepted point, with the penalty where the direction adds it; for rules that search."""
     aim: Model | None = None
     """The direction from there."""
+    first: float | None = None
+    """The loss at the start."""
+    gained: float | None = None
+    """How far it has fallen to the last accepted point."""

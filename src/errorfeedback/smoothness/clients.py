@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from errorfeedback.core import Floats, Integers, Lifted, PerClient
 from errorfeedback.keyed import uniforms
-from errorfeedback.problems.base import Curvature
+from errorfeedback.problems.base import CurvatureBound
 from errorfeedback.smoothness.spectrum import EPS, ROUNDING, SEED, UNLIKELY, key_of, largest_eigenvalue
 from errorfeedback.sparsity.support import Support
 
@@ -29,7 +29,7 @@ GRAM_LIMIT = 1024
 """Clients with more rows *and* more features than this get Lanczos of their own instead of a dense Gram matrix."""
 
 
-def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerClient:
+def client_norms(k: CurvatureBound, support: Support, close: float = CLOSE) -> PerClient:
     """The largest eigenvalue of every client's rows, from above; 0 where a client has no feature.
 
     `close`: the residual, relative to the eigenvalue, at which Lanczos stops; the bound is at most MIXED times that
@@ -51,7 +51,7 @@ def client_norms(k: Curvature, support: Support, close: float = CLOSE) -> PerCli
 
 
 def _lanczos_norms(
-    k: Curvature, support: Support, close: float, spared: NDArray[np.bool_] | None = None
+    k: CurvatureBound, support: Support, close: float, spared: NDArray[np.bool_] | None = None
 ) -> tuple[PerClient, NDArray[np.bool_]]:
     """The bounds of the clients that are done, and which those are; nothing is done for those that are spared."""
     start = np.zeros(support.size)
@@ -64,7 +64,7 @@ def _lanczos_norms(
     return PerClient(norms * (1 + ROUNDING * np.sqrt(np.maximum(support.sizes, 1)))), done
 
 
-def _key(k: Curvature, support: Support, i: int) -> int:
+def _key(k: CurvatureBound, support: Support, i: int) -> int:
     """A hash of the client's rows, the same in every shard."""
     first, last = int(k.rows[i]), int(k.rows[i + 1])
     entries = slice(int(k.lifted.indptr[first]), int(k.lifted.indptr[last]))
@@ -72,7 +72,7 @@ def _key(k: Curvature, support: Support, i: int) -> int:
     return key_of(k.lifted.data[entries], positions, np.diff(k.lifted.indptr[first : last + 1]), k.weights[first:last])
 
 
-def _dense_norms(k: Curvature, support: Support, clients: Integers, side: int) -> PerClient:
+def _dense_norms(k: CurvatureBound, support: Support, clients: Integers, side: int) -> PerClient:
     grams = np.zeros((len(clients), side, side))
     work = np.zeros(support.r)
     _grams(k.A.data, k.lifted.indices, k.A.indptr, np.sqrt(k.weights), k.rows, support.indptr, clients, work, grams)
@@ -80,7 +80,7 @@ def _dense_norms(k: Curvature, support: Support, clients: Integers, side: int) -
     return np.maximum(top, 0.0) * (1 + ROUNDING * np.sqrt(side))
 
 
-def _large_norms(k: Curvature, support: Support, clients: Integers) -> PerClient:
+def _large_norms(k: CurvatureBound, support: Support, clients: Integers) -> PerClient:
     def norm(i: int) -> float:
         rows = slice(int(k.rows[i]), int(k.rows[i + 1]))
         block = k.lifted[rows][:, support.indptr[i] : support.indptr[i + 1]]
@@ -192,7 +192,7 @@ def _product(
             out[positions[e] - start] += z * data[e]
 
 
-def power_steps(k: Curvature, support: Support, kept: Lifted, v: Lifted, steps: int) -> PerClient:
+def power_steps(k: CurvatureBound, support: Support, kept: Lifted, v: Lifted, steps: int) -> PerClient:
     """||P H_i P|| of every client, approximately: that many power steps on v (in place), with P = diag(kept)."""
     lengths = PerClient(np.zeros(support.n))
     lifted, segments = k.lifted, support.indptr

@@ -1,6 +1,6 @@
 """The smoothness constants of section 5.1, each an upper bound and each with the way it was computed.
 
-With H_i = A_i' diag(w) A_i + diagonal * I on J_i (see `Curvature`):
+With H_i = A_i' diag(w) A_i + diagonal * I on J_i (see `CurvatureBound`):
     L_i   = ||H_i||,   L = ||(1/n) sum_i H_i||        exact where the bound on the Hessian is attained at one point
     L_max = max_i L_i, L_tilde^2 = (1/n) sum_i L_i^2
     L_plus^2 = (1/n) ||sum_i H_i^2|| = ||P' blockdiag(H_i)^2 P|| / n       exact for quadratics
@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from errorfeedback.core import Floats, PerClient
-from errorfeedback.problems.base import Curvature, Normed, Problem, curvature_of
+from errorfeedback.problems.base import CurvatureBound, Normed, Problem, curvature_of
 from errorfeedback.smoothness.clients import client_norms
 from errorfeedback.smoothness.products import squares_times, times, transposed_times
 from errorfeedback.smoothness.spectrum import ROUNDING, Eigenvalue, key_of, largest_eigenvalue
@@ -42,7 +42,7 @@ class Smoothness:
         return self.problem.support.by_feature
 
     @cached_property
-    def curvature(self) -> Curvature:
+    def curvature(self) -> CurvatureBound:
         return _in_range(curvature_of(self.problem))
 
     @cached_property
@@ -197,7 +197,7 @@ class Bounds(Smoothness):
         return self.lemma_2, "bound (Lemma 2)"
 
 
-def _in_range(k: Curvature) -> Curvature:
+def _in_range(k: CurvatureBound) -> CurvatureBound:
     """Refuse data whose curvature would be 0 or infinite by rounding, and every step size with it."""
     largest = max(k.A.data.max(initial=0.0), -k.A.data.min(initial=0.0))
     size = max(float(largest * np.sqrt(k.weights.max(initial=0.0))), float(np.sqrt(k.diagonal)))

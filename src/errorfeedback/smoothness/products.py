@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers
-from errorfeedback.problems.base import Curvature
+from errorfeedback.problems.base import CurvatureBound
 from errorfeedback.problems.blocks.base import FAR, ONE
 from errorfeedback.problems.blocks.csr import row_products
 from errorfeedback.sparsity.support import Support
@@ -40,7 +40,7 @@ def transposed_times(A: sparse.csr_array, s: Floats) -> NDArray[np.float64]:
     return out
 
 
-def squares_times(k: Curvature, support: Support, v: Floats, weights: Floats = NO_WEIGHTS) -> NDArray[np.float64]:
+def squares_times(k: CurvatureBound, support: Support, v: Floats, weights: Floats = NO_WEIGHTS) -> NDArray[np.float64]:
     """sum_i H_i diag(weights) H_i v, for H_i = A_i' diag(w) A_i; one weight per position of the lifted space, or none."""
     s, own = k.weights * times(k.A, v), np.empty(support.r)
     _there_and_back(k.lifted.data, _columns(k.lifted), k.lifted.indptr, k.rows, support.indptr, weights, own, s)

@@ -29,6 +29,8 @@ class Message:
     """The unit of every block of values, where they are counted in one (`wire.coding`)."""
     telemetry: Floats | None = None
     """(n, numbers): what else the clients were asked for."""
+    curvature: Message | None = None
+    """What was missing from the clients' Hessian estimates, over pairs of features, where the server asked for it."""
 
     def scatter(self, total: Model, fresh: bool, n: int) -> None:
         """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""

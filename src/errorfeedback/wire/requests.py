@@ -19,8 +19,8 @@ HEAD = struct.Struct("<Q")
 ROUND = struct.Struct("<qqBI")
 FLAG = struct.Struct("<B")
 DONE, FAILED = b"=", b"!"
-MOVED, PLACED = 1, 2
-"""Flags of a round: values come down; the host has been told already where x is."""
+MOVED, PLACED, CURVED = 1, 2, 4
+"""Flags of a round: values come down; the host has been told already where x is; frames of curvature are to follow up."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -50,6 +50,10 @@ class Loss(ABC):
     def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
         """out = shares * (the derivative in z); out may be z."""
 
+    def bends(self, z: PerRow, b: PerRow) -> PerRow | None:
+        """The second derivative in z, where it is known (and z is one number)."""
+        return None
+
     @property
     def attained(self) -> bool:
         """At one model all rows have the second derivative `curvature` (the logistic loss at 0): L and L_i are exact."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
+from scipy.special import expit
 
 from errorfeedback.core import PerRow
 from errorfeedback.problems.losses.base import Loss
@@ -25,6 +26,10 @@ class Logistic(Loss):
 
     def values(self, z: PerRow, b: PerRow) -> PerRow:
         return np.logaddexp(0.0, -b * z)
+
+    def bends(self, z: PerRow, b: PerRow) -> PerRow:
+        share = expit(z)
+        return share * (1.0 - share)
 
     def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
         _slopes(z, b, shares, out)

@@ -1,0 +1,51 @@
+"""Hessian estimates on the clients: EF21 on matrices (FedNL: Safaryan, Islamov, Qian, Richtarik 2021),
+
+    H_i = H_i + C(hess f_i(x) - H_i),    H_i = 0 at first,
+
+over the pairs of every client's features, in rounds in which the server asks. With its message a client tells the root mean
+square of what is still missing, so that the server knows how much to trust the small eigenvalues of the mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from errorfeedback.compressors.base import Contractive
+from errorfeedback.core import Lifted, Point, Round
+from errorfeedback.problems.base import Problem, Twice
+from errorfeedback.sparsity.pairs import pairs_of
+from errorfeedback.wire.message import Message
+from errorfeedback.wire.truncated import truncated
+
+MISSING_BITS = 16
+"""Of the root mean square of what is missing."""
+MISSING_WIDTHS = np.array([MISSING_BITS])
+CURVATURE_ROUNDS = 2**40
+
+
+def bend_key(ctx: Round) -> Round:
+    """What a frame of curvature is keyed by: no other frame can be taken for it."""
+    return Round(CURVATURE_ROUNDS + ctx.t, ctx.seed)
+
+
+class Bending:
+    """The Hessian estimates of a shard's clients."""
+
+    def __init__(self, problem: Problem, compressor: Contractive) -> None:
+        if not (isinstance(problem, Twice) and problem.bends):
+            raise ValueError(f"{problem} has no Hessians to tell; use ef.LBFGS() in place of ef.Curvature()")
+        self.problem: Twice = problem
+        self.pairs = pairs_of(problem.support)
+        self.compress = compressor.on(self.pairs)
+        self.estimate = Lifted(np.zeros(0))
+
+    def message(self, at: Point, ctx: Round) -> Message:
+        """What the clients send of their Hessians where they stand."""
+        if not len(self.estimate):
+            self.estimate = Lifted(np.zeros(self.pairs.size))
+        truth = Lifted(np.empty(self.pairs.size))
+        self.problem.hessians(at, truth)
+        message = self.compress.track(self.estimate, Lifted(truth.copy()), bend_key(ctx))
+        missing = np.sqrt(self.pairs.norms2(Lifted(truth - self.estimate)) / self.pairs.sizes)
+        message.telemetry = truncated(missing[:, None], MISSING_BITS)
+        return message

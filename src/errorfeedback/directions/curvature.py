@@ -1,0 +1,175 @@
+"""A quasi-Newton direction that starts from few-bit Hessians (ours; the exchange is FedNL's: Safaryan et al. 2021).
+
+In some rounds clients also send what is missing from their Hessian estimates H_i, in few bits an entry (`clients.bending`),
+and the root mean square e_i of what is still missing. The server solves with
+
+    H0 = (mean H_i + l2 + lambda I)^-1,    lambda = 2 max_j (sum_{i in I_j} |J_i| e_i^2)^(1/2) / n,
+
+and makes BFGS matrices of it from pairs (`quasi_newton`). lambda is the size that a random symmetric error with these
+entries has (its largest eigenvalue is at most 2 max_j sqrt(sum_k variance_jk) for independent entries, up to lower terms:
+Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls.
+
+When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
+    - at most EVERY_ROUND: in every round. H0 follows x, and the rounds are Newton's.
+    - at most FROM_THE_START: in round 0.
+    - later: where the rounds that are left to the `tolerance` at the rate of the last ones exceed the price and the few
+      rounds that a fresh H0 needs. Rates and what is left are those of the decrement g'Hg / 2, the model's gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, log
+from typing import ClassVar
+
+import numpy as np
+
+from errorfeedback.compressors.base import Contractive
+from errorfeedback.compressors.identity import Identity
+from errorfeedback.core import Floats, Model, PerClient
+from errorfeedback.directions.base import Direction, Hessians
+from errorfeedback.directions.lbfgs import check_memory
+from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
+from errorfeedback.sparsity.pairs import symmetric
+from errorfeedback.sparsity.support import Support
+
+EVERY_ROUND, FROM_THE_START = 0.5, 5.0
+"""Prices, in rounds."""
+FRESH = 6.0
+"""Rounds from a fresh H0 to a tolerance that is worth one."""
+LOOK_BACK = 8
+"""Accepted points from which the rate is taken."""
+ENOUGH = 6
+"""Accepted points since the last Hessians, before they are asked for again."""
+NOISE = 2.0
+CONDITION = 1e-12
+"""The smallest eigenvalue of H0^-1, as a share of the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Damped(Metric):
+    """(mean of the clients' Hessians + l2 + lambda)^-1, by its eigenvalues, in units that bring features to like size."""
+
+    units: Model
+    values: Floats
+    vectors: Floats
+
+    def solve(self, v: Floats) -> Floats:
+        return self.units * (self.vectors @ ((self.vectors.T @ (self.units * v)) / self.values))
+
+    def times(self, v: Floats) -> Floats:
+        return (self.vectors @ ((self.vectors.T @ (v / self.units)) * self.values)) / self.units
+
+
+@dataclass(frozen=True, eq=False)
+class Bent:
+    """The memory."""
+
+    pairs: Pairs
+    triangle: Model | None = None
+    """The mean of the clients' Hessian estimates, its upper triangle."""
+    metric: Damped | None = None
+    t: int = 0
+    """Rounds so far."""
+    decrements: tuple[tuple[int, float], ...] = field(default=())
+    """(round, g'Hg / 2) of the accepted points since the last Hessians."""
+
+
+@dataclass(frozen=True)
+class Curvature(Direction):
+    """`price`: what an exchange of Hessians costs, in rounds; infinite: it is never asked for.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=40, m=5, c=4)
+    >>> run = ef.solve(problem, ef.DGD(), ef.Armijo(), direction=ef.Curvature(price=0.0), rounds=3)
+    >>> bool(run.history["grad_norm2"][-1] < 1e-9 * run.history["grad_norm2"][0])
+    True
+    """
+
+    adds_penalty: ClassVar[bool] = True
+    compressor: Contractive = Identity()  # noqa: RUF009  (frozen)
+    price: float = FROM_THE_START
+    tolerance: float = 1e-5
+    memory: int = 20
+
+    def __post_init__(self) -> None:
+        check_memory(self.memory)
+        if not self.price >= 0:
+            raise ValueError(f"price = {self.price}; what Hessians cost in rounds is at least 0")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance = {self.tolerance}; it is a share of all progress, between 0 and 1")
+
+    @property
+    def hessians(self) -> Contractive | None:
+        return self.compressor if self.price < inf else None
+
+    def start(self, x: Model) -> Bent:
+        return Bent(Pairs(Model(x.copy())))
+
+    def asks(self, state: Bent, gained: float | None) -> bool:
+        if not state.t:
+            return self.price <= FROM_THE_START
+        if self.price <= EVERY_ROUND:
+            return True
+        if self.price == inf or not gained or gained <= 0 or len(state.decrements) < ENOUGH:
+            return False
+        decrement = state.decrements[-1][1]
+        goal = self.tolerance * gained
+        return decrement > goal and log(decrement / goal) > (self.price + FRESH) * _rate(state.decrements)
+
+    def bent(self, state: Bent, told: Hessians) -> Bent:
+        triangle = told.mean if state.triangle is None else Model(state.triangle + told.mean)
+        metric = _damped(triangle, told)
+        return replace(
+            state, triangle=triangle, metric=metric, pairs=replace(state.pairs, s=None, y=None, scale=1.0), decrements=()
+        )
+
+    def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
+        metric = _metric(state)
+        fresh = state.metric is not None and not state.decrements  # pairs from before the Hessians say nothing new
+        pairs = state.pairs.arrived(x, g, metric, self.memory)
+        pairs = replace(pairs, s=None, y=None, scale=1.0) if fresh else pairs
+        direction = pairs.towards(metric)
+        decrement = 0.5 * float(np.vdot(g, direction))
+        log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
+        return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_)
+
+    def refused(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
+        metric = _metric(state)
+        pairs = state.pairs.learned(x, g, metric, self.memory)
+        return pairs.towards(metric), replace(state, pairs=pairs, t=state.t + 1)
+
+    def length(self, state: Bent) -> float | None:
+        return None if state.pairs.scale is None else 1.0
+
+    def quadratic(self, state: Bent) -> Callable[[Model], float] | None:
+        return state.pairs.quadratic(_metric(state))
+
+    @classmethod
+    def examples(cls) -> Sequence[Curvature]:
+        return [cls(), cls(price=0.0), cls(price=inf)]
+
+
+def _metric(state: Bent) -> Metric:
+    return PLAIN if state.metric is None else state.metric
+
+
+def _rate(decrements: Sequence[tuple[int, float]]) -> float:
+    """How fast the logarithm falls per round, by least squares; 0 where it does not."""
+    t, value = np.array([t for t, _ in decrements], dtype=np.float64), np.log([value for _, value in decrements])
+    t -= t.mean()
+    return max(float(-(t @ value) / (t @ t)), 0.0)
+
+
+def noise(missing: PerClient, support: Support) -> float:
+    """lambda."""
+    return NOISE * support.max_over_features(PerClient(support.sizes * missing**2)) ** 0.5 / support.n_total
+
+
+def _damped(triangle: Model, told: Hessians) -> Damped:
+    matrix = symmetric(triangle, told.support.d)
+    least = noise(told.missing, told.support)
+    matrix[np.diag_indices_from(matrix)] += told.l2 * told.units**2 + least
+    values, vectors = np.linalg.eigh(matrix)
+    return Damped(told.units, np.maximum(values, max(least, CONDITION * values[-1])), vectors)
