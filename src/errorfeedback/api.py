@@ -37,6 +37,7 @@ from errorfeedback.downlinks.base import Downlink as Downlink
 from errorfeedback.downlinks.base import Step as Step
 from errorfeedback.downlinks.changed import Changed as Changed
 from errorfeedback.downlinks.compressed import Compressed as Compressed
+from errorfeedback.downlinks.fitted_step import FittedStep as FittedStep
 from errorfeedback.downlinks.rounded_step import RoundedStep as RoundedStep
 from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.base import Engine as Engine

@@ -27,8 +27,9 @@ from errorfeedback.stepsizes.base import COMMAND_BITS, Verdict
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.bits import Bytes
 from errorfeedback.wire.codec import NOTHING_BESIDE, WireError, decode, encode, encode_losses
-from errorfeedback.wire.coding import FULL
+from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.framing import HALF
 from errorfeedback.wire.message import KnownLayout, Message
 from errorfeedback.wire.requests import CURVED, DONE, FAILED, MOVED, PLACED, ROUND, Request
 from errorfeedback.wire.truncated import numbers, patterns
@@ -99,8 +100,9 @@ class Host:
         """Go where the server's x is; what is to be done with the clients' memory."""
         moved, ctx, setup = bool(flags & MOVED), self.ctx, self.setup
         answers = self._answers() if setup.method.rests and ctx.t and not listening else None
-        known = down_known(setup, self.support, ctx.t, moved, answers)
-        widths, coding = down_widths(setup, moved and ctx.t > 0), setup.downlink.coding if ctx.t else FULL
+        coding = self._coding(frames) if ctx.t and moved else FULL
+        known = down_known(setup, self.support, ctx.t, moved, answers, coding)
+        widths = down_widths(setup, moved and ctx.t > 0)
         message, beside = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, coding)
         if len(beside) and (beside != beside[0]).any():
             raise WireError("the clients of one host were told different things")
@@ -109,6 +111,14 @@ class Host:
             shared = numbers(beside[:1], widths)[0][int(setup.commands) :] if len(widths) else ()
             self._move(verdict, heard(message, tuple(map(float, shared)), coding) if moved else None)
         return verdict
+
+    def _coding(self, frames: Bytes) -> Coding:
+        """How the values of a message down travel, by its first byte."""
+        codings = self.setup.downlink.codings
+        if len(codings) == 1 or not len(frames):
+            return codings[0]
+        marks = {coding.mark(self.x.dtype): coding for coding in codings}
+        return marks.get(int(frames[0]) % HALF, codings[0])  # what is wrong is found when it is decoded
 
     def _move(self, verdict: Verdict, broadcast: Broadcast | None) -> None:
         if verdict is Verdict.KEEP:
@@ -170,12 +180,12 @@ def down_widths(setup: Setup, numbers: bool) -> Integers:
     return np.array(command + [VALUE_BITS] * (setup.downlink.numbers * numbers), dtype=np.int64)
 
 
-def down_known(setup: Setup, support: Support, t: int, moved: bool, answers: Answers) -> KnownLayout | None:
+def down_known(setup: Setup, support: Support, t: int, moved: bool, answers: Answers, coding: Coding) -> KnownLayout | None:
     """What both sides know of a message down before it comes: no values where nobody moves; nothing in round 0, where the
     first x is told where it is not zero."""
     if not moved:
         return KnownLayout(Frames(*np.zeros((2, support.n), dtype=np.int64)))
-    return setup.downlink.known(support, answers) if t else None
+    return setup.downlink.known(support, answers, coding) if t else None
 
 
 @lru_cache

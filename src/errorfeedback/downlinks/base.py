@@ -139,9 +139,9 @@ class Downlink(ABC):
     """How many numbers every message tells to everybody."""
 
     @property
-    def coding(self) -> Coding:
-        """How the values of its messages travel."""
-        return FULL
+    def codings(self) -> tuple[Coding, ...]:
+        """How the values of its messages may travel; where there are several, each has a mark of its own."""
+        return (FULL,)
 
     def check(self, method: Method, prox: ElasticNet | None) -> None:
         """Raise where the downlink does not fit the method, or the proximal term."""
@@ -167,8 +167,8 @@ class Downlink(ABC):
     def receive(self, state: Any, x: Model, broadcast: Broadcast) -> Any:
         """Move the clients' x, in place, to where the server's is; `broadcast` and x are right on the clients' features."""
 
-    def known(self, support: Support, answers: Answers) -> KnownLayout | None:
-        """What the clients know of a message before it comes; None: nothing."""
+    def known(self, support: Support, answers: Answers, coding: Coding) -> KnownLayout | None:
+        """What the clients know of a message before it comes, but for its first byte, the coding; None: nothing."""
         return None
 
     @classmethod

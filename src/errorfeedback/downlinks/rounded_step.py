@@ -56,6 +56,10 @@ class RoundedStep(Downlink):
     def coding(self) -> Coding:
         return coding_of(self.values)
 
+    @property
+    def codings(self) -> tuple[Coding, ...]:
+        return (self.coding,)
+
     def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
         values, units = self.coding.rounded(step.vector(x), np.array([len(x)]))
         x += values
@@ -65,8 +69,8 @@ class RoundedStep(Downlink):
     def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
         x[broadcast.features] += broadcast.values[broadcast.features]
 
-    def known(self, support: Support, answers: Answers) -> KnownLayout:
-        return KnownLayout(whole(support, self.coding), None)
+    def known(self, support: Support, answers: Answers, coding: Coding) -> KnownLayout:
+        return KnownLayout(whole(support, coding), None)
 
     @classmethod
     def examples(cls) -> Sequence[RoundedStep]:

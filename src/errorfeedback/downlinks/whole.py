@@ -11,6 +11,7 @@ import numpy as np
 from errorfeedback.core import Model
 from errorfeedback.downlinks.base import Answers, Broadcast, Downlink, Step
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.message import KnownLayout
 
 
@@ -28,7 +29,7 @@ class Whole(Downlink):
     def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
         x[broadcast.features] = broadcast.values[broadcast.features]
 
-    def known(self, support: Support, answers: Answers) -> KnownLayout:
+    def known(self, support: Support, answers: Answers, coding: Coding) -> KnownLayout:
         positions = None if answers is None else np.flatnonzero(np.repeat(answers, support.sizes))
         return KnownLayout(Broadcast(np.empty(0)).frames(support, answers), positions)
 

@@ -24,7 +24,7 @@ from errorfeedback.sparsity.support import Support
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.bits import Bytes
 from errorfeedback.wire.codec import decode, decode_losses, encode
-from errorfeedback.wire.coding import Patterns
+from errorfeedback.wire.coding import FULL, Patterns
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, Message
 from errorfeedback.wire.requests import CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request
@@ -91,7 +91,8 @@ class RemoteSession:
         support, setup, broadcast, t = self.supports[k], self.setup, order.broadcast, order.ctx.t
         resting = setup.method.rests and t and not order.probes
         answers = setup.method.known(self.operators[k], order.ctx).frames.answers if resting else None
-        known = down_known(setup, support, t, broadcast is not None, answers)
+        coding = FULL if broadcast is None else broadcast.coding
+        known = down_known(setup, support, t, broadcast is not None, answers, coding)
         silent = Message(support, NOWHERE, order.x[:0], Frames(*np.zeros((2, support.n), dtype=np.int64)))
         message = silent if broadcast is None else broadcast.on(support, answers)
         widths = down_widths(setup, broadcast is not None and t > 0)

@@ -89,7 +89,7 @@ class Codebook(Coding):
         return float(self.levels[-1])
 
     def mark(self, dtype: np.dtype[Any]) -> int:
-        return 3
+        return MARKS.get((self.each, self.digits), 3) if self.block is None else 3
 
     def width(self, precision: int) -> int:
         return self.each
@@ -108,6 +108,12 @@ class Codebook(Coding):
         out = np.empty(len(values), dtype=dtype)
         _decode_blocks(values, counts, self.length, (units << np.uint64(CUT)).view(np.float64), self.levels, out)
         return out
+
+
+MENU = tuple(Codebook(*form) for form in ((4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9)))
+"""What a downlink chooses from, from coarse to fine: every digit more halves the relative error."""
+MARKS = {(coding.each, coding.digits): 4 + k for k, coding in enumerate(MENU)}
+"""Each has a mark of its own."""
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,0 +1,73 @@
+"""Everybody takes the rounded step, as with `RoundedStep`, in as few bits as cost little of what the step promises.
+
+A step s is made for the model <g, s> + s'Bs/2 of the loss, B from the direction (`Direction.quadratic`), and is (near) its
+minimum. Rounded to s + e it promises e'Be/2 less, as the model has no slope at its minimum. So the coarsest coding is taken
+with
+
+    e' B e <= share * s' B s,     share = 1/10,
+
+which gives away at most that share of the promise; where the direction has no model, B = I. Steps that point along valleys
+of the loss need more bits than others, as their error has a part across. The first byte of a frame says which coding it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.core import Model
+from errorfeedback.downlinks.base import Answers, Broadcast, Downlink, Step, whole
+from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.codebook import MENU
+from errorfeedback.wire.coding import Coding
+from errorfeedback.wire.message import KnownLayout
+
+
+@dataclass(frozen=True)
+class FittedStep(Downlink):
+    """From `least` bits a value on (4 to 16).
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=20, d=60, m=3, c=4)
+    >>> run = ef.solve(problem, ef.EF21(ef.PowersOfTwo(4)), ef.Armijo(), direction=ef.LBFGS(), rounds=60,
+    ...                downlink=ef.FittedStep())
+    >>> float(run.history["downlink_bits"][-1] / 60 / problem.support.size) < 12  # bits a value, all included
+    True
+    """
+
+    share: float = 0.1
+    least: int = 4
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"share = {self.share}; it must be between 0 and 1")
+        if isinstance(self.least, bool) or not isinstance(self.least, int) or not 1 <= self.least <= MENU[-1].each:
+            raise ValueError(f"least = {self.least!r}; it must be a whole number of bits from 1 to {MENU[-1].each}")
+
+    @property
+    def codings(self) -> tuple[Coding, ...]:
+        return tuple(coding for coding in MENU if coding.each >= self.least)
+
+    def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
+        wanted, form = step.vector(x), step.quadratic()
+        form = form if form is not None else lambda v: float(np.vdot(v, v))
+        allowed, count = self.share * form(wanted), np.array([len(x)])
+        for coding in self.codings:
+            values, units = coding.rounded(wanted, count)
+            if not form(Model(values - wanted)) > allowed:
+                break
+        x += values
+        step.taken = Model(values)
+        return Broadcast(values, coding=coding, unit=float(units[0])), None
+
+    def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
+        x[broadcast.features] += broadcast.values[broadcast.features]
+
+    def known(self, support: Support, answers: Answers, coding: Coding) -> KnownLayout:
+        return KnownLayout(whole(support, coding), None)
+
+    @classmethod
+    def examples(cls) -> Sequence[FittedStep]:
+        return [cls(), cls(least=8)]
