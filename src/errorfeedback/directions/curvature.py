@@ -33,6 +33,7 @@ from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
 from errorfeedback.sparsity.pairs import symmetric
 from errorfeedback.sparsity.support import Support
+from errorfeedback.sums import dot
 
 EVERY_ROUND, FROM_THE_START = 0.5, 5.0
 """Prices, in rounds."""
@@ -121,17 +122,15 @@ class Curvature(Direction):
     def bent(self, state: Bent, told: Hessians) -> Bent:
         triangle = told.mean if state.triangle is None else Model(state.triangle + told.mean)
         metric = _damped(triangle, told)
-        return replace(
-            state, triangle=triangle, metric=metric, pairs=replace(state.pairs, s=None, y=None, scale=1.0), decrements=()
-        )
+        return replace(state, triangle=triangle, metric=metric, pairs=state.pairs.forgotten(), decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         metric = _metric(state)
         fresh = state.metric is not None and not state.decrements  # pairs from before the Hessians say nothing new
         pairs = state.pairs.arrived(x, g, metric, self.memory)
-        pairs = replace(pairs, s=None, y=None, scale=1.0) if fresh else pairs
+        pairs = pairs.forgotten() if fresh else pairs
         direction = pairs.towards(metric)
-        decrement = 0.5 * float(np.vdot(g, direction))
+        decrement = 0.5 * dot(g, direction)
         log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
         return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_)
 

@@ -12,9 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numba
 import numpy as np
 
 from errorfeedback.core import Floats, Model
+from errorfeedback.sums import dot, dots
 
 CURVED = 1e-8
 """The least cosine between s and y."""
@@ -50,11 +52,9 @@ class Pairs:
 
     x: Model
     g: Model | None = None
-    s: Floats | None = None
-    """(pairs, d), the oldest first."""
-    y: Floats | None = None
+    known: Known | None = None
     scale: float | None = None
-    """None: nothing is known yet."""
+    """Of H0; None: nothing is known yet."""
 
     def arrived(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
@@ -67,47 +67,83 @@ class Pairs:
         if self.g is None:
             return self
         s, y = np.subtract(x, self.x, dtype=np.float64), np.subtract(g, self.g, dtype=np.float64)
-        sy, ss, yy = float(s @ y), float(s @ s), float(y @ y)
+        sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > CURVED * (ss * yy) ** 0.5 and np.isfinite(yy)):
             return self
-        newest = [
-            row[None, :] if rows is None else np.vstack([rows, row])[-memory:] for rows, row in ((self.s, s), (self.y, y))
-        ]
-        return replace(self, s=newest[0], y=newest[1], scale=sy / float(y @ metric.solve(y)))
+        first = Known(s[None, :], y[None, :], np.array([[sy]]))
+        known = first if self.known is None else self.known.joined(s, y, memory)
+        return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
+
+    def forgotten(self) -> Pairs:
+        """Without pairs: the metric says it all."""
+        return replace(self, known=None, scale=1.0)
 
     def towards(self, metric: Metric) -> Model:
         """H g by the two loops (Nocedal 1980)."""
         assert self.g is not None, "a round has been"
-        q = self.g.astype(np.float64)
-        pairs = []
-        if self.s is not None and self.y is not None:
-            pairs = list(zip(self.s, self.y, 1.0 / np.einsum("kj,kj->k", self.s, self.y), strict=True))
-        shares = []
-        for s, y, rho in reversed(pairs):
-            shares.append(rho * (s @ q))
-            q -= shares[-1] * y
-        if self.scale is not None:
-            q = self.scale * metric.solve(q)
-        for (s, y, rho), share in zip(pairs, reversed(shares), strict=True):
-            q += (share - rho * (y @ q)) * s
+        q, known = self.g.astype(np.float64), self.known
+        shares = None if known is None else _back(q, known.s, known.y, known.sy)
+        q = q if self.scale is None else self.scale * metric.solve(q)
+        if known is not None and shares is not None:
+            _forth(q, known.s, known.y, known.sy, shares)
         return Model(q.astype(self.g.dtype, copy=False))
 
     def quadratic(self, metric: Metric) -> Callable[[Model], float] | None:
         """v -> v' B v, B = H^-1, in the compact form of Byrd, Nocedal and Schnabel (1994)."""
         if self.scale is None:
             return None
-        b = 1.0 / self.scale
-        if self.s is None or self.y is None:
-            return lambda v: b * float(v @ metric.times(v))
-        s, y = self.s, self.y
-        bs, sy = b * np.array([metric.times(row) for row in s]), s @ y.T
-        middle = np.linalg.inv(np.block([[s @ bs.T, np.tril(sy, -1)], [np.tril(sy, -1).T, -np.diag(np.diag(sy))]]))
+        b, known = 1.0 / self.scale, self.known
+        if known is None:
+            return lambda v: b * dot(v, metric.times(v))
+        bs = np.array([b * metric.times(row) for row in known.s])
+        below, sbs = np.tril(known.sy, -1), np.array([dots(known.s, row) for row in bs])
+        middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
 
         def form(v: Model) -> float:
-            w = np.concatenate([bs @ v, y @ v])
-            return float(b * (v @ metric.times(v)) - w @ middle @ w)
+            w = np.concatenate([dots(bs, v), dots(known.y, v)])
+            return float(b * dot(v, metric.times(v)) - w @ middle @ w)
 
         return form
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Pairs, the oldest first."""
+
+    s: Floats
+    """(pairs, d)"""
+    y: Floats
+    sy: Floats
+    """(pairs, pairs): all s_a' y_b."""
+
+    def joined(self, s: Floats, y: Floats, memory: int) -> Known:
+        """With one more, and the oldest left out where there are more than `memory`."""
+        steps, changes = np.vstack([self.s, s])[-memory:], np.vstack([self.y, y])[-memory:]
+        table = np.empty((len(steps), len(steps)))
+        kept = len(self.s) + 1 - len(steps)
+        table[:-1, :-1] = self.sy[kept:, kept:]
+        table[-1], table[:, -1] = dots(changes, s), dots(steps, y)
+        return Known(steps, changes, table)
+
+
 PLAIN = Plain()
+
+
+@numba.njit(cache=True, nogil=True)
+def _back(q: Floats, s: Floats, y: Floats, sy: Floats) -> Floats:
+    """The first loop, from the newest pair to the oldest."""
+    shares = np.empty(len(s))
+    for k in range(len(s) - 1, -1, -1):
+        shares[k] = dot(s[k], q) / sy[k, k]
+        for j in range(len(q)):
+            q[j] -= shares[k] * y[k, j]
+    return shares
+
+
+@numba.njit(cache=True, nogil=True)
+def _forth(q: Floats, s: Floats, y: Floats, sy: Floats, shares: Floats) -> None:
+    """The second loop, from the oldest to the newest."""
+    for k in range(len(s)):
+        rest = shares[k] - dot(y[k], q) / sy[k, k]
+        for j in range(len(q)):
+            q[j] += rest * s[k, j]

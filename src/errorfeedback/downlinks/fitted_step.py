@@ -20,6 +20,7 @@ import numpy as np
 from errorfeedback.core import Model
 from errorfeedback.downlinks.base import Answers, Broadcast, Downlink, Step, whole
 from errorfeedback.sparsity.support import Support
+from errorfeedback.sums import dot
 from errorfeedback.wire.codebook import MENU
 from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.message import KnownLayout
@@ -52,7 +53,7 @@ class FittedStep(Downlink):
 
     def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
         wanted, form = step.vector(x), step.quadratic()
-        form = form if form is not None else lambda v: float(np.vdot(v, v))
+        form = form if form is not None else lambda v: dot(v, v)
         allowed, count = self.share * form(wanted), np.array([len(x)])
         for coding in self.codings:
             values, units = coding.rounded(wanted, count)

@@ -32,6 +32,7 @@ from errorfeedback.runtime.snapshot import Snapshots
 from errorfeedback.runtime.state import State
 from errorfeedback.runtime.stopping import Progress, Stops
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
+from errorfeedback.sums import dot
 from errorfeedback.theory.analysis import Theory
 from errorfeedback.wire.message import Message
 
@@ -185,7 +186,7 @@ class Server:
         assert s.aim is not None, "round 0 is accepted"
         assert s.gradient is not None, "likewise"
         telemetry.direction2 = norm2(s.aim)
-        telemetry.descent = float(np.vdot(s.gradient, s.aim))
+        telemetry.descent = dot(s.gradient, s.aim)
         telemetry.length = self.direction.length(s.direction)
         return s.aim
 
@@ -199,9 +200,9 @@ class Server:
         if asked:
             assert step.taken is not None, f"{self.downlink} must say how it moved"
             estimate = self.method.estimate(s.method)
-            known = 0.0 if estimate is None else float(np.vdot(step.taken, estimate))
-            slope = 0.0 if s.gradient is None else float(np.vdot(step.taken, s.gradient))
-            s.move = Move(norm2(step.taken), float(np.vdot(step.taken, step.direction)), gamma, known, slope)
+            known = 0.0 if estimate is None else dot(step.taken, estimate)
+            slope = 0.0 if s.gradient is None else dot(step.taken, s.gradient)
+            s.move = Move(norm2(step.taken), dot(step.taken, step.direction), gamma, known, slope)
 
     def _stopped(self, t: int, rounds: int, s: State, telemetry: Telemetry | None, clock: Clock) -> str:
         """Why the run ends here, if it does. Every rule sees every round, also the last."""
