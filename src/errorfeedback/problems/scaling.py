@@ -8,7 +8,7 @@ directions want features of like size, but on text the curvature of rare words s
 numbers of a feature in a model of many outputs have the same bound, and one scale.
 It takes one exchange before the first round, with what a client says then anyway (which features it owns). A scale is only
 ever needed roughly, so a client sends the powers of two nearest to its sums, and the server answers with the power of
-sqrt(2) nearest to S: each as the exponent of the largest one (11 or 12 bits), the width w of an offset (4 or 5 bits), and
+2^(1/4) nearest to S: each as the exponent of the largest one (11 or 13 bits), the width w of an offset (4 or 5 bits), and
 |J_i| offsets of w bits below it.
 """
 
@@ -28,9 +28,9 @@ from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support, add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
-"""Of the largest exponent, and of the width of an offset; a half exponent takes one bit more of each."""
-HALVES = 2
-"""The scale is a power of 2^(1/2)."""
+"""Of the largest exponent, and of the width of an offset; a quarter of an exponent takes two bits more of the first, and one of the second."""
+PER_OCTAVE = 4
+"""The scale is a power of 2^(1/4): half as many cost phishing half as many rounds more."""
 HUGE = 2.0**1000
 
 
@@ -152,10 +152,10 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float =
     penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[
         problem.columns[:: problem.support.outputs]
     ]
-    halves = np.rint(-0.5 * power * HALVES * np.log2(sums / support.n_total + penalty))
-    offsets = _offset_bits(support, support.gather(Model(halves)))
-    down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 2) + int((offsets * support.sizes).sum())
-    scale = np.exp2(halves / HALVES).astype(problem.dtype)
+    steps = np.rint(-0.5 * power * PER_OCTAVE * np.log2(sums / support.n_total + penalty))
+    offsets = _offset_bits(support, support.gather(Model(steps)))
+    down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 3) + int((offsets * support.sizes).sum())
+    scale = np.exp2(steps / PER_OCTAVE).astype(problem.dtype)
     exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
     return Scaled(
         support=problem.support,
