@@ -29,7 +29,7 @@ from errorfeedback.core import Round as Round
 from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
-from errorfeedback.directions.curvature import Curvature as Curvature
+from errorfeedback.directions.few_bit_hessians import Curvature as Curvature
 from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest
 from errorfeedback.downlinks.base import Broadcast as Broadcast

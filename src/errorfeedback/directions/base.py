@@ -67,7 +67,7 @@ class Direction(ABC):
         the loss has fallen, where a rule that searches knows."""
         return False
 
-    def bent(self, state: Any, told: Hessians) -> Any:
+    def bent(self, state: Any, answer: Hessians) -> Any:
         """The memory after they have."""
         return state
 

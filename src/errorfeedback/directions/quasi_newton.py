@@ -52,7 +52,7 @@ class Pairs:
 
     x: Model
     g: Model | None = None
-    known: Known | None = None
+    known: Secants | None = None
     scale: float | None = None
     """Of H0; None: nothing is known yet."""
 
@@ -70,7 +70,7 @@ class Pairs:
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > CURVED * (ss * yy) ** 0.5 and np.isfinite(yy)):
             return self
-        first = Known(s[None, :], y[None, :], np.array([[sy]]))
+        first = Secants(s[None, :], y[None, :], np.array([[sy]]))
         known = first if self.known is None else self.known.joined(s, y, memory)
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
 
@@ -107,7 +107,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Secants:
     """Pairs, the oldest first."""
 
     s: Floats
@@ -116,14 +116,14 @@ class Known:
     sy: Floats
     """(pairs, pairs): all s_a' y_b."""
 
-    def joined(self, s: Floats, y: Floats, memory: int) -> Known:
+    def joined(self, s: Floats, y: Floats, memory: int) -> Secants:
         """With one more, and the oldest left out where there are more than `memory`."""
         steps, changes = np.vstack([self.s, s])[-memory:], np.vstack([self.y, y])[-memory:]
         table = np.empty((len(steps), len(steps)))
         kept = len(self.s) + 1 - len(steps)
         table[:-1, :-1] = self.sy[kept:, kept:]
         table[-1], table[:, -1] = dots(changes, s), dots(steps, y)
-        return Known(steps, changes, table)
+        return Secants(steps, changes, table)
 
 
 PLAIN = Plain()

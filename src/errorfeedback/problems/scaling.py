@@ -28,7 +28,7 @@ from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support, add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
-"""Of the largest exponent, and of the width of an offset; counted in quarters, the one takes two bits more, the other one."""
+"""Of the largest exponent, and of the width of an offset; in quarters, the one takes two bits more, the other one."""
 PER_OCTAVE = 4
 """The scale is a power of 2^(1/4): half as many cost phishing half as many rounds more."""
 HUGE = 2.0**1000

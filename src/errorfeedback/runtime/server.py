@@ -143,13 +143,13 @@ class Server:
 
     def _bend(self, s: State, messages: list[Message]) -> None:
         """What the clients told of their Hessians, summed in client order."""
-        problem, told = self.theory.problem, [m.curvature for m in messages if m.curvature is not None]
+        problem, bent = self.theory.problem, [m.curvature for m in messages if m.curvature is not None]
         assert isinstance(problem, Twice), "clients without Hessians refuse to tell them"
         mean = Model(np.empty(problem.d * (problem.d + 1) // 2))
-        for k, message in enumerate(told):
+        for k, message in enumerate(bent):
             self.ledger.bent(message)
-            message.scatter(mean, k == 0, self.n if k == len(told) - 1 else 0)
-        missing = PerClient(np.concatenate([m.telemetry[:, 0] for m in told if m.telemetry is not None]))
+            message.scatter(mean, k == 0, self.n if k == len(bent) - 1 else 0)
+        missing = PerClient(np.concatenate([m.telemetry[:, 0] for m in bent if m.telemetry is not None]))
         l2 = np.zeros(problem.d) if self.prox is None else np.broadcast_to(np.asarray(self.prox.l2), (problem.d,))
         s.direction = self.direction.bent(s.direction, Hessians(mean, missing, problem.hessian_units, l2, problem.support))
 

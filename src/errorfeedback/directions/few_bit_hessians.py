@@ -119,9 +119,9 @@ class Curvature(Direction):
         goal = self.tolerance * gained
         return decrement > goal and log(decrement / goal) > (self.price + FRESH) * _rate(state.decrements)
 
-    def bent(self, state: Bent, told: Hessians) -> Bent:
-        triangle = told.mean if state.triangle is None else Model(state.triangle + told.mean)
-        metric = _damped(triangle, told)
+    def bent(self, state: Bent, answer: Hessians) -> Bent:
+        triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
+        metric = _damped(triangle, answer)
         return replace(state, triangle=triangle, metric=metric, pairs=state.pairs.forgotten(), decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
@@ -166,9 +166,9 @@ def noise(missing: PerClient, support: Support) -> float:
     return NOISE * support.max_over_features(PerClient(support.sizes * missing**2)) ** 0.5 / support.n_total
 
 
-def _damped(triangle: Model, told: Hessians) -> Damped:
-    matrix = symmetric(triangle, told.support.d)
-    least = noise(told.missing, told.support)
-    matrix[np.diag_indices_from(matrix)] += told.l2 * told.units**2 + least
+def _damped(triangle: Model, answer: Hessians) -> Damped:
+    matrix = symmetric(triangle, answer.support.d)
+    least = noise(answer.missing, answer.support)
+    matrix[np.diag_indices_from(matrix)] += answer.l2 * answer.units**2 + least
     values, vectors = np.linalg.eigh(matrix)
-    return Damped(told.units, np.maximum(values, max(least, CONDITION * values[-1])), vectors)
+    return Damped(answer.units, np.maximum(values, max(least, CONDITION * values[-1])), vectors)
