@@ -267,6 +267,11 @@ def test_sums_over_places_are_numpys(count):
     sparsity.add_at(total, indices[places], values)
     np.add.at(twin, indices[places], values)
     assert np.array_equal(total, twin)
+    rows, twin = np.ones((9, 3)), np.ones((9, 3))
+    sparsity.add_rows_at(rows, indices[places], np.outer(values, [1.0, -2.0, 0.5]))
+    for k, factor in enumerate((1.0, -2.0, 0.5)):
+        np.add.at(twin[:, k], indices[places], values * factor)
+    assert np.array_equal(rows, twin)
     for fresh, n in ((False, 0), (False, 7), (True, 0), (True, 7)):
         total, twin = np.ones(9), np.zeros(9) if fresh else np.ones(9)
         sparsity.add_through(total, indices, places, values, fresh, n)
@@ -347,7 +352,7 @@ TESTED = {
     "errorfeedback.problems.blocks.dense._residual",
     "errorfeedback.problems.blocks.base.gather",
     "errorfeedback.problems.losses.logistic._slopes",
-    *(f"errorfeedback.problems.blocks.many_outputs.{name}" for name in ("_forward", "_ask_for", "_backward")),
+    *(f"errorfeedback.problems.blocks.many_outputs.{name}" for name in ("_forward", "_backward")),
     *(
         f"errorfeedback.problems.losses.{name}"
         for name in ("softmax._values", "softmax._slopes", "one_against_rest._slopes")
@@ -356,7 +361,10 @@ TESTED = {
         f"errorfeedback.compressors.{name}"
         for name in ("top_k._largest", "top_k._track", "top_k._select", "participating._toss", "few_bits._track")
     ),
-    *(f"errorfeedback.sparsity.support.{name}" for name in ("add_at", "add_through", "descend", "_segments", "_ranks")),
+    *(
+        f"errorfeedback.sparsity.support.{name}"
+        for name in ("add_at", "add_rows_at", "add_through", "descend", "_segments", "_ranks")
+    ),
 }
 
 

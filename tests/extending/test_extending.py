@@ -40,6 +40,11 @@ def squares():
     return ef.least_squares(*rows())
 
 
+def classes():
+    A, b, clients = rows()
+    return ef.softmax(A, np.digitize(b, [-0.5, 0.5]), clients)
+
+
 def counts():
     A, b, clients = rows()
     return ef.glm(0.3 * A, np.floor(3 * np.abs(b)), clients, Poisson())
@@ -79,6 +84,8 @@ CASES = {
     "plain functions": lambda: options(functions(), EF21, 0.3),
     "FedAvg": lambda: options(squares(), FedAvg(rate=0.02), 1.0),
     "Scaffnew": lambda: options(squares(), Scaffnew(rate=0.02), 1.0),
+    "minibatches of many classes": lambda: options(classes(), EF21SGDM(ef.TopK(9), batch=4), 0.2),
+    "local steps with many classes": lambda: options(classes(), FedAvg(rate=0.1), 1.0),
     "a preconditioner on the server": lambda: options(squares(), EF21, 0.2, direction=AdaGrad()),
 }
 each = pytest.mark.parametrize("name", CASES)

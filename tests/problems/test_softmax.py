@@ -150,6 +150,15 @@ def test_the_rows_are_kept_once_and_ownership_and_scales_are_told_once_per_featu
     assert np.array_equal(ef.scaled(many).scale[::CLASSES], ef.scaled(many).scale[CLASSES - 1 :: CLASSES])
 
 
+def test_rows_of_numbers_are_gathered_and_added_up_as_single_numbers_are():
+    support = ef.softmax(*rows()).support
+    plain = ef.Support(indptr=support.indptr, indices=support.indices, d=support.d)
+    rng = np.random.default_rng(0)
+    x, u = rng.standard_normal(support.d), rng.standard_normal(support.size)
+    assert np.array_equal(support.gather(x), plain.gather(x))
+    assert np.array_equal(support.scatter(u), plain.scatter(u))
+
+
 def test_scaling_changes_the_variable_and_nothing_else():
     A, y, clients = rows()
     plain = ef.softmax(A * 10.0 ** np.arange(9), y, clients, intercept=True)

@@ -79,7 +79,7 @@ class Broadcast:
         frames = self.frames(support, answers)
         units = np.full(int(frames.units.sum()), self.unit)
         if self.features is None and answers is None:
-            return Message(support, None, self.values[support.indices], frames, units)
+            return Message(support, None, support.gather(Model(self.values)), frames, units)
         counts, included = self._counts(support, answers)
         chosen = included | np.repeat(counts == support.sizes, support.sizes)
         if answers is not None:

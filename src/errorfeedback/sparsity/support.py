@@ -99,13 +99,22 @@ class Support:
 
     def gather(self, x: Model) -> Lifted:
         """P x: every client's coordinates of x."""
-        return Lifted(x[self.indices])
+        if self.outputs == 1:
+            return Lifted(x[self.indices])
+        return Lifted(x.reshape(-1, self.outputs)[self.by_feature.indices].ravel())
 
     def scatter(self, u: Lifted) -> Model:
         """P'u: the sum over clients, added up in client order."""
-        total = np.zeros(self.d, dtype=u.dtype)
-        add_at(total, self.indices, u)
-        return Model(total)
+        total = Model(np.zeros(self.d, dtype=u.dtype))
+        self.add_up(u, total)
+        return total
+
+    def add_up(self, u: Lifted, total: Model) -> None:
+        """total += P'u, likewise, in place."""
+        if self.outputs == 1:
+            add_at(total, self.indices, u)
+        else:
+            add_rows_at(total.reshape(-1, self.outputs), self.by_feature.indices, u.reshape(-1, self.outputs))
 
     def norms2(self, u: Lifted) -> PerClient:
         """||u_i||^2 of every client."""
@@ -217,6 +226,15 @@ def add_at(total: Floats, places: Integers, values: Floats) -> None:
     """total[places] += values, one after the other, so that the order of the sum is the order of the values."""
     for k in range(len(places)):
         total[places[k]] += values[k]
+
+
+@numba.njit(cache=True, nogil=True)
+def add_rows_at(total: Floats, places: Integers, values: Floats) -> None:
+    """The same with rows of numbers."""
+    for k in range(len(places)):
+        row = total[places[k]]
+        for o in range(len(row)):
+            row[o] += values[k, o]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -39,7 +39,7 @@ class Message:
             return
         if fresh:
             total.fill(0.0)
-        add_at(total, self.support.indices, self.values)
+        self.support.add_up(Lifted(self.values), total)
         if n:
             total /= n
 

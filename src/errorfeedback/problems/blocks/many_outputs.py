@@ -14,14 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.machine import prefetch
 from errorfeedback.problems.blocks.base import FOUR, ONE, THREE, TWO, Blocks, Fill, local_positions, position_bits
 from errorfeedback.sparsity.support import Support
-
-AHEAD = np.uint64(8)
-"""How many nonzeros before their use the numbers of a feature are asked for."""
-LINE = 64
-"""Bytes that come from memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +36,7 @@ class ManyOutputs(Blocks):
 
     def forward(self, x: Model, z: PerRow, work: Lifted) -> None:
         segments = self.support.by_feature.indptr
-        _forward(self.data, self.positions, self.indptr, self.rows, segments, self.features, self._matrix(x), x, z)
+        _forward(self.data, self.positions, self.indptr, self.rows, segments, self.features, self._matrix(x), z)
 
     def backward(self, s: PerRow, out: Lifted) -> None:
         segments = self.support.by_feature.indptr
@@ -74,18 +68,15 @@ def _forward(
     segments: Integers,
     features: Integers,
     x: Floats,
-    flat: Model,
     z: PerRow,
 ) -> None:
-    """Four nonzeros at a time: z is read and written once for them. `flat` is x, of which what is to come is asked for."""
+    """Four nonzeros at a time: z is read and written once for them."""
     for i in range(len(rows) - 1):
-        mine, last = features[segments[i] : segments[i + 1]], np.uint64(indptr[rows[i + 1]] - 1)
+        mine = features[segments[i] : segments[i + 1]]
         for r in range(rows[i], rows[i + 1]):
             k, end, sums = np.uint64(indptr[r]), np.uint64(indptr[r + 1]), z[r]
             sums[:] = 0.0
             while k + THREE < end:
-                for later in range(4):
-                    _ask_for(flat, mine[positions[min(k + AHEAD + np.uint64(later), last)]], len(sums))
                 a, b, c, d = data[k], data[k + ONE], data[k + TWO], data[k + THREE]
                 xa, xb = x[mine[positions[k]]], x[mine[positions[k + ONE]]]
                 xc, xd = x[mine[positions[k + TWO]]], x[mine[positions[k + THREE]]]
@@ -97,14 +88,6 @@ def _forward(
                 for o in range(len(sums)):
                     sums[o] += a * xa[o]
                 k += ONE
-
-
-@numba.njit(cache=True, nogil=True)
-def _ask_for(flat: Model, feature: int, outputs: int) -> None:
-    """The numbers of a feature, before they are needed."""
-    first = np.uint64(feature) * np.uint64(outputs)
-    for o in range(0, outputs, LINE // flat.itemsize):
-        prefetch(flat, first + np.uint64(o))
 
 
 @numba.njit(cache=True, nogil=True)
