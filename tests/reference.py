@@ -239,6 +239,29 @@ def few_bits(problem, levels, block):
     return compress
 
 
+def drawn(problem, levels, reach, by_norm, seed, block):
+    """The level below or above every entry, at random so that the mean is right; in units of the block's norm (or largest)
+    over `reach`, rounded up to 6 binary digits."""
+
+    def compress(u, i, t):
+        J, out, uniform = problem.clients[i].J, np.zeros_like(u), draws(seed, t, i)
+        for lo in range(0, len(J), block or len(J)):
+            part = J[lo : lo + (block or len(J))]
+            largest = max(abs(u[j]) for j in part)
+            size = largest * math.sqrt(sum((u[j] / largest) ** 2 for j in part)) if by_norm and largest else largest
+            digits, exponent = math.frexp(size / reach)
+            unit = math.ldexp(math.ceil(digits * 2**6) / 2**6, exponent)
+            for j in part:
+                q, draw = abs(u[j]) / unit if unit else 0.0, next(uniform)
+                below = max(level for level in levels if level <= q)
+                above = min((level for level in levels if level > q), default=below + 1)
+                level = above if draw * (above - below) < q - below else below
+                out[j] = math.copysign(level * unit, u[j]) if level else 0.0
+        return out
+
+    return compress
+
+
 def one_after_the_other(first, then):
     return lambda u, i, t: then(first(u, i, t), i, t)
 

@@ -16,9 +16,11 @@ from errorfeedback.compressors.base import Operator as Operator
 from errorfeedback.compressors.base import Unbiased as Unbiased
 from errorfeedback.compressors.exact_on_common import ExactOnCommon as ExactOnCommon
 from errorfeedback.compressors.identity import Identity as Identity
+from errorfeedback.compressors.natural import Natural as Natural
 from errorfeedback.compressors.participating import Participating as Participating
 from errorfeedback.compressors.perm_k import PermK as PermK
 from errorfeedback.compressors.powers_of_two import PowersOfTwo as PowersOfTwo
+from errorfeedback.compressors.qsgd import QSGD as QSGD
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.rounded import Rounded as Rounded
 from errorfeedback.compressors.small_float import SmallFloat as SmallFloat

@@ -48,7 +48,8 @@ def test_unbiased_with_variance_omega(compressor, name):
     u = vector(support)
     drawn = samples(compressor, support, u)
     spread = drawn.std(axis=0) / np.sqrt(DRAWS)
-    assert np.all(np.abs(drawn.mean(axis=0) - u) <= 5 * spread + 1e-12)
+    unseen = 5 * np.abs(u) / DRAWS  # what may happen less often than once in as many draws
+    assert np.all(np.abs(drawn.mean(axis=0) - u) <= 5 * spread + unseen)
     error2 = np.mean([support.norms2(s - u) for s in drawn], axis=0)
     assert np.all(error2 <= compressor.omega(support) * support.norms2(u) * 1.15 + 1e-12)
 

@@ -14,7 +14,7 @@ from scipy.special import expit, logsumexp
 from scipy.special import softmax as probabilities
 
 from errorfeedback import keyed
-from errorfeedback.compressors import few_bits, participating, top_k
+from errorfeedback.compressors import few_bits, participating, random_levels, top_k
 from errorfeedback.keyed import mix, uniform, uniforms, unit
 from errorfeedback.problems.blocks import base, csr, dense, many_outputs
 from errorfeedback.problems.blocks import uniform as one_hot
@@ -259,6 +259,35 @@ def test_tracking_in_few_bits_is_a_difference_the_nearest_level_and_an_addition(
     assert np.array_equal(there, g + twin)
 
 
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("coding", "by_norm", "reach"), [(Codebook(4, 2), True, 6.0), (Codebook(5, 0, 7), False, 2.0**14)])
+def test_random_levels_are_those_below_and_above_by_a_keyed_draw(coding, by_norm, reach, seed, dtype):
+    indptr, u = segments(seed)
+    u = (u * np.random.default_rng(seed).standard_normal(len(u))).astype(dtype)
+    u[indptr[3] : indptr[4]] = 0.0
+    twin, units = [], []
+    for i, (first, last) in enumerate(pairwise(indptr)):
+        draws = np.array(drawn(5, 2, 3 + i, last - first))
+        for lo in range(first, last, coding.length):
+            block = u[lo : min(lo + coding.length, last)].astype(np.float64)
+            largest = np.abs(block).max()
+            size = random_levels._length(block.astype(dtype), by_norm)
+            assert size == pytest.approx(np.linalg.norm(block) if by_norm else largest, rel=1e-14)
+            digits, exponent = np.frexp(size / reach)
+            units.append(np.ldexp(np.ceil(digits * 64) / 64, exponent))
+            q = np.abs(block) / units[-1] if units[-1] else np.zeros(len(block))
+            k = np.searchsorted(coding.levels, q, side="right") - 1
+            below, above = coding.levels[k], coding.levels[np.minimum(k + 1, len(coding.levels) - 1)]
+            level = np.where(draws[lo - first : lo - first + len(block)] * (above - below) < q - below, above, below)
+            twin += (np.copysign(level, block) * units[-1]).tolist()
+    values, found = np.empty_like(u), np.empty(len(units))
+    keys, scale = (5, 2, 3), (by_norm, reach, LEAST[np.dtype(dtype)])
+    random_levels._draw(u, indptr, keys, coding.length, scale, coding.digits, values, found)
+    assert np.array_equal(found, units)
+    assert np.array_equal(values, np.array(twin, dtype=dtype))
+
+
 @pytest.mark.parametrize("count", [80, sparsity.FEW + 3])
 def test_sums_over_places_are_numpys(count):
     rng = np.random.default_rng(0)
@@ -357,6 +386,7 @@ TESTED = {
         f"errorfeedback.problems.losses.{name}"
         for name in ("softmax._values", "softmax._slopes", "one_against_rest._slopes")
     ),
+    *(f"errorfeedback.compressors.random_levels.{name}" for name in ("_length", "_draw")),
     *(
         f"errorfeedback.compressors.{name}"
         for name in ("top_k._largest", "top_k._track", "top_k._select", "participating._toss", "few_bits._track")

@@ -31,6 +31,12 @@ COMPRESS = {
     "Rounded": lambda c, problem: rounded_of(c, compressor_of(c.compressor, problem), problem),
     "PowersOfTwo": lambda c, problem: reference.few_bits(problem, reference.powers_of_two(c.bits), c.block),
     "Uniform": lambda c, problem: reference.few_bits(problem, reference.equally_spaced(c.bits), c.block),
+    "QSGD": lambda c, problem: reference.drawn(
+        problem, reference.equally_spaced(c.coding.each), c.levels, True, SEED, c.block
+    ),
+    "Natural": lambda c, problem: reference.drawn(
+        problem, reference.powers_of_two(c.bits), reference.powers_of_two(c.bits)[-1], False, SEED, c.block
+    ),
     "SmallFloat": lambda c, problem: reference.few_bits(
         problem, reference.small_floats(c.exponent_bits, c.mantissa_bits), c.block
     ),

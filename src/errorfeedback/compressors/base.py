@@ -82,8 +82,9 @@ class Compressor(ABC):
         return PerClient(np.ceil(self.entries(support)))
 
     def density(self, support: Support) -> float:
-        """The expected share of all entries that is sent."""
-        return float(self.entries(support).sum() / support.size)
+        """The expected share of all entries that is sent; values in few bits count for the bits that they take."""
+        bits = self.coding.bits(self.entries(support), VALUE_BITS)
+        return float(bits.sum() / (VALUE_BITS * support.size))
 
     def index_bits(self, support: Support) -> PerClient:
         """What indices cost each client in a round (on average); nothing where the server can tell them by itself."""

@@ -1,20 +1,22 @@
 """Few bits for every entry (`wire.codebook`): what all such compressors have in common, and their contraction.
 
 The levels are l_0 = 0 < l_1 < ... < l_top, in units; between two of them is the threshold T_k = (l_k + l_{k+1})/2, half a
-gap h_k = (l_{k+1} - l_k)/2 from both. In a block of b entries the largest, M, fixes the unit, which is M/l_top rounded up
-by a share of at most eta = 2^-5: M is at q_1 = l_top/(1 + eta) units or more, with an error of e_1 units at most.
+gap h_k = (l_{k+1} - l_k)/2 from both. In a block of b entries the largest fixes the unit, which is rounded up by a share of
+at most eta = 2^-5: the largest entry is at L units or more, L = l_top/(1 + eta).
 
 **Lemma.** For every u in R^b
 
-    ||C(u) - u||^2 <= lambda ||u||^2,   lambda = max_k (e_1^2 + (b - 1) h_k^2) / (q_1^2 + (b - 1) T_k^2),
+    ||C(u) - u||^2 <= lambda ||u||^2,   lambda = max (e^2 + (b - 1) h_k^2) / (q^2 + (b - 1) T_k^2)
 
-where the maximum includes h = T = 0. It is the supremum over u where the error at q_1 is e_1.
+over all k, and h = T = 0, and over the two pairs (q, e) of a place of the largest entry and its error: L, and the first
+threshold above L where there is one. This is the supremum over u.
 
 *Proof.* Let an entry be at q units, and e(q) its error in units. Between a level and a threshold next to it e(q) is
 |q - level|, so that e(q)^2 - lambda q^2 is convex in q (lambda < 1) and largest at one of the two ends: at most 0 at a
 level, h_k^2 - lambda T_k^2 at a threshold. So all entries but the largest add at most (b - 1) max(0, max_k (h_k^2 - lambda
-T_k^2)), and the largest at most e_1^2 - lambda q_1^2. By the choice of lambda the sum of both is at most 0. It is 0 with one
-entry at q_1 and b - 1 just below the threshold of the maximum.                                                        QED
+T_k^2)). For the largest the ends are thresholds, levels and L; all thresholds above L have the same h, so that the first
+counts. By the choice of lambda the sum of both is at most 0. It is 0 with the largest entry at q and b - 1 just below the
+threshold of the maximum.                                                                                               QED
 
 A client's segment is cut into blocks, and the lemma holds for each; lambda grows with b, so 1 - alpha_i is lambda at
 b = min(block, |J_i|). For powers of two it is about max(1/9, b/(4 l_top^2 + b)), for equally spaced levels the
@@ -32,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Contractive, Operator
-from errorfeedback.core import VALUE_BITS, Floats, Integers, Lifted, PerClient, Round
+from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.codebook import EXCESS, LEAST, Codebook, float_of, pattern_of, round_block, round_blocks
 from errorfeedback.wire.coding import Coding
@@ -57,10 +59,6 @@ class FewBits(Contractive):
     def entries(self, support: Support) -> PerClient:
         return PerClient(support.sizes.astype(np.float64))
 
-    def density(self, support: Support) -> float:
-        """In units of whole numbers: bits of all values over those of float64."""
-        return float(self.coding.bits(support.sizes, VALUE_BITS).sum() / (VALUE_BITS * support.size))
-
     def on(self, support: Support) -> Operator:
         return _Coded(support, self.coding, self.frames(support))
 
@@ -81,12 +79,11 @@ def lost_share(codebook: Codebook, length: int) -> float:
     >>> [round(lost_share(Codebook(4, 0), length), 4) for length in (1, 1000)]
     [0.001, 0.1109]
     """
-    levels, top = codebook.levels, codebook.top
-    thresholds, halves = (levels[:-1] + levels[1:]) / 2, np.diff(levels) / 2
-    first = top / (1 + EXCESS)
-    errors = [*halves[thresholds >= first].tolist(), float(np.abs(levels - first).min())]
-    T, h = np.append(thresholds, 0.0), np.append(halves, 0.0)
-    return float(np.max((max(errors) ** 2 + (length - 1) * h**2) / (first**2 + (length - 1) * T**2)))
+    levels, L = codebook.levels, codebook.top / (1 + EXCESS)
+    T, h = (levels[:-1] + levels[1:]) / 2, np.diff(levels) / 2
+    largest = [(L, float(np.abs(levels - L).min())), *zip(T[T > L][:1], h[T > L][:1], strict=True)]
+    T, h, others = np.append(T, 0.0), np.append(h, 0.0), length - 1
+    return max(float(np.max((e**2 + others * h**2) / (q**2 + others * T**2))) for q, e in largest)
 
 
 class _Coded(Operator):
