@@ -24,7 +24,11 @@ def squares(v):
     return (0.0, 0.0) if top == 0 else (float(np.sum((v / top) ** 2)), float(top))
 
 
-@given(st.sampled_from(COMPRESSORS), st.sampled_from([16, 32]), arrays(np.float64, st.integers(2, 20), elements=SIZES))
+@given(
+    st.sampled_from(COMPRESSORS),
+    st.sampled_from([13, 16, 21, 32, 47]),
+    arrays(np.float64, st.integers(2, 20), elements=SIZES),
+)
 def test_the_contraction_holds_for_any_numbers(compressor, bits, u):
     """||C(u) - u||^2 <= ||u||^2 - (1 - eps^2) sum_S u_j^2; TopK's alpha does the rest."""
     support = full_support(1, len(u))
@@ -78,6 +82,12 @@ def test_theorem_1_holds_with_its_alpha():
     result = ef.solve(ef.synthetic(n=10, d=30, m=3, c=3), ef.EF21(ef.Rounded(ef.TopK(1))), ef.RareFeatures(), rounds=300)
     assert result.certificate.holds
     assert ef.Rounded(ef.Participating(ef.TopK(1), 0.5)).deterministic is False
+
+
+@pytest.mark.parametrize(("bits", "exact"), [(13, False), (39, False), (50, False), (63, False), (64, True)])
+def test_only_all_bits_are_without_error(bits, exact):
+    """alpha = 1 says that nothing is lost, and 1 - eps^2 must not be taken for it."""
+    assert (ef.Rounded(ef.Identity(), bits).alpha(full_support(1, 5))[0] == 1) is exact
 
 
 def test_common_features_are_no_longer_exact():

@@ -8,7 +8,9 @@ from discovery import DOWNLINKS
 from problem_pairs import pair
 
 import errorfeedback as ef
-from errorfeedback.downlinks.base import Step, heard
+from errorfeedback.compressors.few_bits import kept_share
+from errorfeedback.compressors.rounded import coding_of
+from errorfeedback.downlinks.base import Broadcast, Step, heard
 
 PROBLEM = pair("logistic", n=7, d=40, fill=0.2)[0]
 
@@ -83,3 +85,55 @@ def test_what_does_not_fit_is_refused():
         ef.solve(problem, ef.EF21(ef.Participating(ef.TopK(1), 0.5)), ef.Constant(0.1), **options)
     with pytest.raises(ValueError, match="a downlink is compressed by TopK or ExactOnCommon"):
         ef.Compressed(ef.Identity())
+
+
+LEVELS = [ef.Uniform(8), ef.Uniform(3), ef.PowersOfTwo(4), ef.SmallFloat(4, 3), 16, 30]
+
+
+@pytest.mark.parametrize("prox", [None, ef.ElasticNet(l1=0.1, l2=0.2)], ids=["plain", "prox"])
+@pytest.mark.parametrize("values", LEVELS, ids=str)
+def test_the_rounded_step_is_the_wanted_one_to_a_share_of_it(values, prox):
+    """||taken - wanted||^2 <= (1 - alpha) ||wanted||^2 on R^d, and x moves by what was taken, to the last bit."""
+    rng = np.random.default_rng(0)
+    alpha = kept_share(coding_of(values), np.array([40]))[0]
+    for _ in range(20):
+        x, direction = rng.standard_normal((2, 40)) * np.exp(rng.standard_normal((2, 40)))
+        wanted = Step(direction, 0.3, prox, np.empty(40), asked=False).vector(x).copy()
+        step, before = Step(direction, 0.3, prox, np.empty(40), asked=True), x.copy()
+        ef.RoundedStep(values).send(None, x, step)
+        assert np.sum((step.taken - wanted) ** 2) <= (1 - alpha) * np.sum(wanted**2) * (1 + 1e-12)
+        assert np.array_equal(x, before + step.taken)
+    assert prox is None or not np.array_equal(wanted, -0.3 * direction)
+
+
+def test_a_rounded_step_costs_a_byte_for_a_feature_and_two_for_the_unit():
+    """Every round in which x moves: 4 bytes of head, a unit, and |J_i| levels."""
+    problem = PROBLEM
+    run = ef.solve(problem, ef.DGD(), ef.Constant(0.1), rounds=5, downlink=ef.RoundedStep(ef.Uniform(8)))
+    down = 8 * (problem.n * (4 + 2) + problem.support.size)
+    assert run.history["downlink_bits"].tolist() == [t * down for t in range(6)]
+
+
+@pytest.mark.parametrize("values", [ef.Uniform(8), ef.SmallFloat(4, 3), 20], ids=str)
+def test_rounded_steps_get_all_the_way(values):
+    """What a step is off by is off at the next point, where the gradient sees it: no floor."""
+    problem = ef.synthetic(n=10, d=20, m=4, c=3)
+    run = ef.solve(problem, ef.EF21(ef.PowersOfTwo(4)), ef.Best(), rounds=4000, every=1000, downlink=ef.RoundedStep(values))
+    whole = ef.solve(problem, ef.EF21(ef.PowersOfTwo(4)), ef.Best(), rounds=4000, every=1000)
+    assert run.history["grad_norm2"][-1] < 10 * whole.history["grad_norm2"][-1] + 1e-25
+    assert run.certificate.verdict == "not applicable"
+
+
+@pytest.mark.parametrize("downlink", DOWNLINKS, ids=str)
+def test_the_first_x_is_told_where_it_is_not_zero(downlink):
+    """Nothing from zero; from a point with few features that are not, those."""
+    options = {"rounds": 0, "downlink": downlink}
+    support, few = PROBLEM.support, np.zeros(40)
+    zero = ef.solve(PROBLEM, ef.EF21(ef.TopK(1)), ef.Constant(0.1), **options)
+    assert zero.history["downlink_bits"].tolist() == [0]
+    few[[3, 17]] = 1.0, -2.0
+    some = ef.solve(PROBLEM, ef.EF21(ef.TopK(1)), ef.Constant(0.1), x0=few, **options)
+    whole = ef.solve(PROBLEM, ef.EF21(ef.TopK(1)), ef.Constant(0.1), x0=np.ones(40), **options)
+    assert some.history["downlink_bits"][0] == Broadcast(few, np.array([3, 17])).frames(support).cost(0, 64).bits
+    assert some.history["downlink_bits"][0] < whole.history["downlink_bits"][0]
+    assert whole.history["downlink_bits"][0] == 64 * support.size + 32 * support.n

@@ -43,6 +43,10 @@ from errorfeedback.wire.message import KnownLayout, Message
 from errorfeedback.wire.truncated import TruncatedFloats
 
 
+ALMOST = float(np.nextafter(1.0, 0.0))
+"""Who loses anything at all has an error: alpha is not 1."""
+
+
 @dataclass(frozen=True)
 class FewBits(Contractive):
     """Every entry, rounded to a level of a codebook; one unit per client or per block of its entries."""
@@ -66,7 +70,8 @@ class FewBits(Contractive):
 def kept_share(coding: Coding, counts: NDArray[Any]) -> PerClient:
     """alpha of a coding on so many values of a client: 1 - lambda, or 1 - eps^2 where values are rounded one by one."""
     if isinstance(coding, TruncatedFloats):
-        return PerClient(np.full(len(counts), 1.0 - coding.relative_error**2))
+        lost = coding.relative_error**2
+        return PerClient(np.full(len(counts), min(1.0 - lost, ALMOST) if lost else 1.0))
     if not isinstance(coding, Codebook):
         return PerClient(np.ones(len(counts)))
     lengths, which = np.unique(np.clip(counts, 1, coding.length), return_inverse=True)
