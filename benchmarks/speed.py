@@ -14,6 +14,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -32,6 +33,7 @@ from errorfeedback.compressors.top_k import _track
 from errorfeedback.core import Round
 from errorfeedback.problems.blocks.base import gather
 from errorfeedback.smoothness.constants import Smoothness
+from errorfeedback.wire.codebook import Codebook
 
 REPEATS, TURNS = 9, 5
 
@@ -129,6 +131,45 @@ def overhead_row() -> Row:
     times = undisturbed(ours, lambda: seconds(kernels, 400), turns=2 * TURNS)  # a difference is all noise
     samples = 1e6 * (times[:, 0] - times[:, 1])
     return row("synthetic, c/n = 0.05", "Python overhead of a round", samples, 12.0, False, " us")
+
+
+def plain_few_bits(g: np.ndarray, grads: np.ndarray, support: Any, coding: Codebook) -> None:
+    """What tracking in few bits does, as whole vectors in numpy (its unit is not rounded up)."""
+    u = grads - g
+    size = np.abs(u)
+    unit = np.repeat(np.maximum.reduceat(size, support.indptr[:-1]) / coding.top, support.sizes)
+    size /= unit
+    if coding.digits == coding.each - 2:
+        np.rint(size, out=size)
+    else:
+        gap = np.ldexp(1.0, np.maximum(np.frexp(size)[1] - 1 - coding.digits, 0))
+        size = np.rint(size / gap) * gap
+    size *= unit
+    g += np.copysign(size, u, out=size)
+
+
+def few_bits_rows() -> list[Row]:
+    """Difference, largest magnitude, rounding and the sum, of 300 clients with 50 to 6,000 features."""
+    sizes = np.random.default_rng(0).integers(50, 6000, 300)
+    total = int(sizes.sum())
+    support = ef.Support(np.concatenate([[0], np.cumsum(sizes)]), np.arange(total), total)
+    rows = []
+    for compressor, goal in ((ef.PowersOfTwo(4), 20.0), (ef.Uniform(8), 2.0), (ef.SmallFloat(4, 3), 20.0)):
+        operator, coding = compressor.on(support), compressor.coding
+        g, grads = np.random.default_rng(1).standard_normal((2, total))
+        start = g.copy()
+
+        def timed(call: Callable[[], Any], g: np.ndarray = g, start: np.ndarray = start) -> float:
+            g[:] = start  # or the differences would soon be zeros
+            return seconds(call, 1)
+
+        ours = partial(timed, partial(operator.track, g, grads, Round(1, 0)))
+        plain = partial(timed, partial(plain_few_bits, g, grads, support, coding))
+        name = f"{compressor}, {total:,} coordinates"
+        rows.append(row(name, "vectorised numpy", ratios(plain, ours), goal, True))
+        times = 1e9 / total * undisturbed(ours)[:, 0]
+        rows.append(row(name, "time per coordinate", times, 1.5, False, " ns"))
+    return rows
 
 
 def free_halves(problem: Any, rounds: int) -> str:
@@ -247,7 +288,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("benchmarks/speed.json"))
     options = parser.parse_args()
     begin = time.perf_counter()
-    rows = [r for goals in SYNTHETIC for r in synthetic_rows(*goals)] + [overhead_row()]
+    rows = [r for goals in SYNTHETIC for r in synthetic_rows(*goals)] + [overhead_row(), *few_bits_rows()]
     console = Console(width=150)
     notes = []
     try:

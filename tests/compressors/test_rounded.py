@@ -87,7 +87,7 @@ def test_theorem_1_holds_with_its_alpha():
 @pytest.mark.parametrize(("bits", "exact"), [(13, False), (39, False), (50, False), (63, False), (64, True)])
 def test_only_all_bits_are_without_error(bits, exact):
     """alpha = 1 says that nothing is lost, and 1 - eps^2 must not be taken for it."""
-    assert (ef.Rounded(ef.Identity(), bits).alpha(full_support(1, 5))[0] == 1) is exact
+    assert bool(ef.Rounded(ef.Identity(), bits).alpha(full_support(1, 5))[0] == 1) is exact
 
 
 def test_common_features_are_no_longer_exact():

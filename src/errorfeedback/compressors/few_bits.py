@@ -42,7 +42,6 @@ from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
 from errorfeedback.wire.truncated import TruncatedFloats
 
-
 ALMOST = float(np.nextafter(1.0, 0.0))
 """Who loses anything at all has an error: alpha is not 1."""
 
