@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from errorfeedback.core import Floats, Integers
-from errorfeedback.problems.glm import GLM, glm, logistic
+from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.inputs import Matrix
+from errorfeedback.problems.linear_models import glm, logistic
 from errorfeedback.problems.losses.one_against_rest import OneAgainstRest
 from errorfeedback.problems.losses.softmax import Softmax
 from errorfeedback.problems.partition import Clients

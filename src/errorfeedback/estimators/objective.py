@@ -17,8 +17,9 @@ from scipy import sparse
 from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.glm import GLM, least_squares
+from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.inputs import Matrix
+from errorfeedback.problems.linear_models import least_squares
 from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled

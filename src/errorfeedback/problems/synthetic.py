@@ -20,7 +20,8 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers
-from errorfeedback.problems.glm import GLM, least_squares
+from errorfeedback.problems.glm import GLM
+from errorfeedback.problems.linear_models import least_squares
 from errorfeedback.problems.regularizers import Regularizer
 
 ATTEMPTS = 5
