@@ -109,3 +109,14 @@ def test_features_that_no_client_has_are_dropped_and_stay_at_their_start():
         ef.least_squares(A[:, [1, 3, 4]], np.ones(4), 2), ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=50, x0=x0[[1, 3, 4]]
     )
     assert np.array_equal(result.x[[1, 3, 4]], compact.x)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64, 10**6])
+def test_norms_taken_in_pieces_are_norms(piece, monkeypatch):
+    """To the last bit, and clients that are longer than a piece too."""
+    monkeypatch.setattr("errorfeedback.sparsity.support.PIECE", piece)
+    rng = np.random.default_rng(0)
+    indptr = np.concatenate([[0], np.cumsum(rng.integers(1, 40, 30))])
+    one = Support(indptr=indptr, indices=np.zeros(indptr[-1], dtype=np.int32), d=1)
+    u = rng.standard_normal(one.size)
+    assert np.array_equal(one.norms2(u), one.sums(u**2))

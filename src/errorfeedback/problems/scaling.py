@@ -54,7 +54,7 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
 
     def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
         self.inner.gradients(self._inside(at), out, rows=rows, values=values)
-        out *= self._lifted_scale
+        self._stretch(out)
 
     def read_ahead(self, x: Model, work: Lifted) -> bool:
         far = x.nbytes >= FAR and x.shape == (self.d,)
@@ -63,17 +63,25 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     def gradients_after_reading(self, x: Model, out: Lifted, values: PerClient | None) -> None:
         assert isinstance(self.inner, ReadsAhead), "who does not read ahead has not read"
         self.inner.gradients_after_reading(Model(self.scale * x), out, values)
-        out *= self._lifted_scale
+        self._stretch(out)
 
     def _inside(self, at: Point) -> Point:
         """Where the clients stand in the variable of `inner`."""
         if at.shared is not None:
             return Point(shared=Model(self.scale * at.shared))
-        return Point(own=Lifted(self._lifted_scale * at.on(self.support.gather)))
+        own = Lifted(at.on(self.support.gather).copy())
+        self._stretch(own)
+        return Point(own=own)
+
+    def _stretch(self, u: Lifted) -> None:
+        """u times S, in place."""
+        rows = u.reshape(-1, self.support.outputs)
+        rows *= self._lifted_scale[:, None]
 
     @cached_property
     def _lifted_scale(self) -> Lifted:
-        return self.support.gather(self.scale)
+        """One for all numbers of a feature."""
+        return self.support.by_feature.gather(Model(self.scale[:: self.support.outputs]))
 
     @property
     def work(self) -> int:
@@ -112,9 +120,8 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
             raise ValueError(
                 "a scaled problem has no constants with the non-convex penalty: it is not one number per feature"
             )
-        scale = Model(self.scale[:: k.outputs])  # all numbers of a feature have the same
-        lifted_scale = self.support.by_feature.gather(scale)
-        return replace(k, A=_columns_times(k.A, scale), lifted=_columns_times(k.lifted, lifted_scale))
+        scale = self.scale[:: k.outputs]
+        return replace(k, A=_columns_times(k.A, scale), lifted=_columns_times(k.lifted, self._lifted_scale))
 
     @property
     def lower_bound(self) -> float:

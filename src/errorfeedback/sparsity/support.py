@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -20,6 +21,8 @@ import numpy as np
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
 from errorfeedback.machine import prefetch
 
+PIECE = 2**20
+"""Positions of a lifted vector of which the squares are taken at once."""
 AHEAD, FEW = 32, 2**10
 """How many numbers before its use a far one is asked for, where there are more than a few."""
 
@@ -117,8 +120,16 @@ class Support:
             add_rows_at(total.reshape(-1, self.outputs), self.by_feature.indices, u.reshape(-1, self.outputs))
 
     def norms2(self, u: Lifted) -> PerClient:
-        """||u_i||^2 of every client."""
-        return self.sums(Lifted(np.square(u, dtype=np.float64)))
+        """||u_i||^2 of every client; where there are many, some after others, so that the squares take little room."""
+        if self.size <= PIECE:
+            return self.sums(Lifted(np.square(u, dtype=np.float64)))
+        pieces = np.searchsorted(self.indptr, np.arange(PIECE, self.size, PIECE))
+        ends = np.unique(np.concatenate([[0], pieces, [self.n]]))
+        return PerClient(np.concatenate([self._norms2(u, lo, hi) for lo, hi in pairwise(ends.tolist())]))
+
+    def _norms2(self, u: Lifted, lo: int, hi: int) -> Floats:
+        start, squares = self.indptr[lo], np.square(u[self.indptr[lo] : self.indptr[hi]], dtype=np.float64)
+        return np.asarray(np.add.reduceat(squares, self.indptr[lo:hi] - start))
 
     def sums(self, u: Lifted) -> PerClient:
         """The sum of every client's segment."""
