@@ -3,8 +3,8 @@
     v_i = C(e_i + gamma grad f_i(x)),   x+ = x - (1/n) sum_i v_i,   e_i+ = e_i + gamma grad f_i(x) - v_i.
 
 The memory is kept in units of the gradient, e_i / gamma: for a constant step size and a compressor with
-C(gamma u) = gamma C(u), as all of ours (`Rounded` up to its rounding), this is the same method, and clients need not
-know gamma.
+C(gamma u) = gamma C(u), as all of ours (those that round, up to their rounding), this is the same method, and clients need
+not know gamma.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from errorfeedback.runtime.stopping import Stop
 from errorfeedback.sparsity.support import Support, runs
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.checkpoint import Checkpoint
+from errorfeedback.wire.coding import Coding
 
 KINDS: dict[str, Any] = {
     "method": Method,
@@ -145,7 +146,13 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     _check_floats("the model", state["x"], (problem.d,), problem.dtype)
     broadcast = state["broadcast"]
     _require(
-        broadcast is None or (isinstance(broadcast, Broadcast) and broadcast.values.shape == (problem.d,)),
+        broadcast is None
+        or (
+            isinstance(broadcast, Broadcast)
+            and broadcast.values.shape == (problem.d,)
+            and isinstance(broadcast.coding, Coding)
+            and isinstance(broadcast.unit, float)
+        ),
         "no message to the clients",
     )
 
