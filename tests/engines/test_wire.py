@@ -22,7 +22,7 @@ from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.sketches import Sketches
 from errorfeedback.probes.slopes import Slopes
 from errorfeedback.sparsity.support import full_support
-from errorfeedback.wire.bits import HEAD, frame_check
+from errorfeedback.wire.bits import HEAD, frame_check, get_numbers, put_bits, put_numbers
 from errorfeedback.wire.codec import NOTHING_BESIDE, TROUBLES, WireError, decode, decode_losses, encode, encode_losses
 from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames
 from errorfeedback.wire.framing import CHECK_WRONG, INDEX_WRONG, PADDING_WRONG, VERSION
@@ -343,3 +343,20 @@ def own_positions(message, i):
 def test_any_bytes_that_come_down_are_decoded_or_refused(sent):
     with pytest.raises(WireError):
         decode(np.frombuffer(sent, dtype=np.uint8), None, SHARD.support, ASKED, DOUBLE, SLOPE)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 64), st.integers(0, 30), st.lists(st.integers(0, 2**64 - 1), max_size=20))
+def test_many_numbers_are_written_as_one_after_the_other_and_read_again(width, bit, given_numbers):
+    """From any bit on, and behind what stands there already."""
+    numbers_there = np.array([number >> (64 - width) for number in given_numbers], dtype=np.uint64)
+    twin = np.zeros((bit + width * len(numbers_there) + 7) // 8, dtype=np.uint8)
+    put_bits(twin, 0, np.uint64(2**bit - 1), bit)
+    out, end = twin.copy(), bit
+    for number in numbers_there:
+        end = put_bits(twin, end, number, width)
+    assert put_numbers(out, bit, numbers_there, width) == end
+    assert np.array_equal(out, twin)
+    found = np.empty_like(numbers_there)
+    assert get_numbers(out, bit, width, found) == end
+    assert np.array_equal(found, numbers_there)
