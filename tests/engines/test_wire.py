@@ -24,6 +24,7 @@ from errorfeedback.probes.slopes import Slopes
 from errorfeedback.sparsity.support import full_support
 from errorfeedback.wire.bits import HEAD, frame_check, get_numbers, put_bits, put_numbers
 from errorfeedback.wire.codec import NOTHING_BESIDE, TROUBLES, WireError, decode, decode_losses, encode, encode_losses
+from errorfeedback.wire.coding import FULL
 from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames
 from errorfeedback.wire.framing import CHECK_WRONG, INDEX_WRONG, PADDING_WRONG, VERSION
 from errorfeedback.wire.message import NOWHERE
@@ -318,7 +319,7 @@ def test_what_comes_down_is_framed_as_what_goes_up(features, dtype):
     x, ctx, widths = np.random.default_rng(0).standard_normal(40).astype(dtype), Round(3, 1), np.array([2, 64])
     told = Broadcast(x, None if features is None else np.array(features, dtype=np.int64))
     message, said = told.on(SHARD.support), np.tile(np.array([1, 77], dtype=np.uint64), (5, 1))
-    known = ef.Whole().known(SHARD.support, None) if features is None else None
+    known = ef.Whole().known(SHARD.support, None, FULL) if features is None else None
     frames = encode(message, known, ctx, said, widths)
     assert 8 * len(frames) == told.frames(SHARD.support).cost(66, 8 * x.itemsize).bits
     found, bits = decode(frames, known, SHARD.support, ctx, x.dtype, widths)
