@@ -45,6 +45,7 @@ class Bending:
             self.estimate = Lifted(np.zeros(self.pairs.size))
         truth = Lifted(np.empty(self.pairs.size))
         self.problem.hessians(at, truth)
+        np.copyto(truth, self.estimate, where=~np.isfinite(truth))  # a step too long, which is undone: it says nothing
         message = self.compress.track(self.estimate, Lifted(truth.copy()), bend_key(ctx))
         missing = np.sqrt(self.pairs.norms2(Lifted(truth - self.estimate)) / self.pairs.sizes)
         message.telemetry = truncated(missing[:, None], MISSING_BITS)

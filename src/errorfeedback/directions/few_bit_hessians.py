@@ -46,6 +46,8 @@ ENOUGH = 6
 NOISE = 2.0
 CONDITION = 1e-12
 """The smallest eigenvalue of H0^-1, as a share of the largest."""
+TINY = 1e-100
+"""Curvature below that is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,9 @@ class Bent:
     triangle: Model | None = None
     """The mean of the clients' Hessian estimates, its upper triangle."""
     metric: Damped | None = None
+    """In force since the last accepted point."""
+    newest: Damped | None = None
+    """From the last Hessians; in force from the next accepted point on."""
     t: int = 0
     """Rounds so far."""
     decrements: tuple[tuple[int, float], ...] = field(default=())
@@ -121,15 +126,15 @@ class Curvature(Direction):
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        metric = _damped(triangle, answer)
-        return replace(state, triangle=triangle, metric=metric, pairs=state.pairs.forgotten(), decrements=())
+        return replace(state, triangle=triangle, newest=_damped(triangle, answer), decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
-        metric = _metric(state)
-        fresh = state.metric is not None and not state.decrements  # pairs from before the Hessians say nothing new
-        pairs = state.pairs.arrived(x, g, metric, self.memory)
-        pairs = pairs.forgotten() if fresh else pairs
-        direction = pairs.towards(metric)
+        pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
+        if state.newest is not None:  # pairs from before the Hessians say nothing new
+            stands = state.metric is not None and np.array_equal(x, state.pairs.x)
+            pairs = replace(pairs, known=None, scale=pairs.scale if stands else 1.0)
+            state = replace(state, metric=state.newest, newest=None)
+        direction = pairs.towards(_metric(state))
         decrement = 0.5 * dot(g, direction)
         log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
         return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_)
@@ -166,9 +171,14 @@ def noise(missing: PerClient, support: Support) -> float:
     return NOISE * support.max_over_features(PerClient(support.sizes * missing**2)) ** 0.5 / support.n_total
 
 
-def _damped(triangle: Model, answer: Hessians) -> Damped:
+def _damped(triangle: Model, answer: Hessians) -> Damped | None:
+    """None where nothing curves (all rows of a logistic loss are far from their threshold), or too much to be squared."""
     matrix = symmetric(triangle, answer.support.d)
     least = noise(answer.missing, answer.support)
     matrix[np.diag_indices_from(matrix)] += answer.l2 * answer.units**2 + least
+    if not np.isfinite(matrix).all():
+        return None
     values, vectors = np.linalg.eigh(matrix)
+    if not values[-1] > TINY:
+        return None
     return Damped(answer.units, np.maximum(values, max(least, CONDITION * values[-1])), vectors)

@@ -74,10 +74,6 @@ class Pairs:
         known = first if self.known is None else self.known.joined(s, y, memory)
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
 
-    def forgotten(self) -> Pairs:
-        """Without pairs: the metric says it all."""
-        return replace(self, known=None, scale=1.0)
-
     def towards(self, metric: Metric) -> Model:
         """H g by the two loops (Nocedal 1980)."""
         assert self.g is not None, "a round has been"

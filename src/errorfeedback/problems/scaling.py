@@ -112,7 +112,7 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     @property
     def hessian_units(self) -> Model:
         """What is missing to the power 1, with which every diagonal entry is about 1."""
-        return Model(self.scale ** (1.0 / self.power - 1.0))
+        return Model(self.scale ** (1.0 / self.power - 1.0)) if self.power else Model(np.ones_like(self.scale))
 
     def curvature(self) -> CurvatureBound:
         k = curvature_of(self.inner)
