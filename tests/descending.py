@@ -1,0 +1,123 @@
+"""Runs of Armijo's rule on random hostile problems: what must hold on every one of them, and how much few bits cost.
+
+`python tests/descending.py --count 1000 --direction LBFGS` judges that many problems: none may end in a number that is not
+finite or above its start, no accepted point above the one before it, and none may take more than three times the rounds
+that full precision takes to the same gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from hostile import hostile
+
+import errorfeedback as ef
+from errorfeedback.stepsizes.armijo import LEVEL
+
+FEW = ef.PowersOfTwo(4)
+DIRECTIONS = {
+    "LBFGS": ef.LBFGS(),
+    "every round": ef.Curvature(FEW, price=0.0),
+    "start": ef.Curvature(FEW, price=2.0),
+    "late": ef.Curvature(FEW, price=10.0),
+}
+GAPS = (1e-2, 1e-3, 1e-5)
+CRAWLS = 3.0
+ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class Watched(ef.Armijo):
+    """Armijo's rule, with an account of every round: whether it was accepted, and the loss that was told."""
+
+    def next(self, state, theory, method, telemetry):
+        gamma, after = super().next(state, theory, method, telemetry)
+        ACCOUNT.append((telemetry.accepted, telemetry.loss, after.verdict))
+        return gamma, after
+
+
+ACCOUNT: list = []
+
+
+def watched(problem, method, *, rounds, **options):
+    """A run, and what was told in its rounds."""
+    ACCOUNT.clear()
+    result = ef.solve(problem, method, Watched(), rounds=rounds, every=rounds, metrics=False, **options)
+    return result, list(ACCOUNT)
+
+
+def few_bits(problem, direction, rounds=ROUNDS, **options):
+    return watched(
+        problem, ef.EF21(FEW, "compressed"), rounds=rounds, direction=direction, downlink=ef.FittedStep(), **options
+    )
+
+
+def full_precision(problem, rounds=ROUNDS, **options):
+    """L-BFGS on exact gradients, with exact steps."""
+    return watched(problem, ef.DGD(), rounds=rounds, direction=ef.LBFGS(), **options)
+
+
+def descends(account):
+    """No accepted loss is above the one before it (but for the rounding of a mean)."""
+    losses = np.array([loss for accepted, loss, _ in account if accepted])
+    return bool((losses[1:] <= losses[:-1] + LEVEL * np.abs(losses[:-1])).all())
+
+
+def rounds_to(account, target):
+    """The first round that told a loss at most that."""
+    return next((t for t, (_, loss, _) in enumerate(account) if loss <= target), np.inf)
+
+
+def judged(seed, name, prox=None, rounds=ROUNDS):
+    """What is wrong with a run, and how many times the rounds of full precision it took to every gap."""
+    problem, _, x0, _ = hostile(seed)
+    options = {"x0": x0, "prox": prox}
+    _, exact = full_precision(problem, rounds, **options)
+    result, account = few_bits(problem, DIRECTIONS[name], 3 * rounds + 10, **options)
+    wrong = []
+    if not np.isfinite(result.x).all():
+        wrong.append("not finite")
+    penalty = ef.ElasticNet() if prox is None else prox
+    last, first = (problem.value(x) + penalty.value(x) for x in (result.x, x0))
+    if not last <= first * (1 + LEVEL):
+        wrong.append("above its start")
+    wrong += [] if descends(account) and descends(exact) else ["rises"]
+    least = min(loss for accepted, loss, _ in exact if accepted)
+    ratios = []
+    for gap in GAPS:
+        target = least + gap * (exact[0][1] - least)
+        ratios.append(rounds_to(account, target) / max(rounds_to(exact, target), 1))
+    wrong += [f"crawls to {gap:g}" for gap, ratio in zip(GAPS, ratios, strict=True) if ratio > CRAWLS]
+    return wrong, ratios
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--l2", type=float, default=0.0)
+    parser.add_argument("--direction", choices=DIRECTIONS, default="LBFGS")
+    given = parser.parse_args()
+    begin, counts, ratios = time.time(), Counter(), []
+    prox = ef.ElasticNet(l2=given.l2) if given.l2 else None
+    for seed in range(given.first, given.first + given.count):
+        wrong, each = judged(seed, given.direction, prox)
+        counts.update(wrong)
+        ratios.append(each)
+        if wrong:
+            print(seed, wrong, [round(ratio, 2) for ratio in each], flush=True)
+    table = np.array(ratios)
+    for k, gap in enumerate(GAPS):
+        low, high = np.quantile(table[:, k], [0.5, 0.95], method="higher")
+        print(f"to a gap of {gap:g}: {low:.2f} times the rounds of full precision, 95%: {high:.2f}")
+    print(f"{given.count} problems, {dict(counts)}, {time.time() - begin:.0f} s")
+    sys.exit(bool(counts))
+
+
+if __name__ == "__main__":
+    main()

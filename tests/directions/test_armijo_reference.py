@@ -1,0 +1,151 @@
+"""Few-bit differences up, a quasi-Newton server with Armijo's rule, rounded steps down: the library equals the literal
+reference, point by point, until the gap is in the last digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from descending import watched
+from problem_pairs import pair
+
+import errorfeedback as ef
+from errorfeedback.stepsizes.base import Verdict
+
+ROUNDS = 60
+PROBLEMS = {
+    "logistic": {"loss": "logistic", "n": 6, "d": 10, "m": 6, "fill": 0.5},
+    "sparse logistic": {"loss": "logistic", "n": 7, "d": 15, "m": 4, "fill": 0.2, "seed": 3},
+    "squares": {"loss": "squared", "n": 5, "d": 12, "m": 4, "seed": 1},
+    "n > d": {"loss": "squared", "n": 9, "d": 4, "m": 3, "fill": 1.0, "seed": 2},
+}
+UP = {
+    "4 bits": (ef.PowersOfTwo(4), lambda p: reference.few_bits(p, reference.powers_of_two(4), None)),
+    "Top2": (ef.TopK(2), lambda p: reference.top_k(p, 2)),
+}
+DOWN = {
+    "whole": (ef.Whole(), reference.whole_step),
+    "fitted": (ef.FittedStep(), reference.fitted_step(0.1)),
+    "8 bits": (ef.RoundedStep(ef.Uniform(8)), reference.one_unit(reference.equally_spaced(8))),
+}
+
+
+@pytest.fixture
+def visited(monkeypatch):
+    """Where the server was when it made a direction, in the order of rounds."""
+    points = []
+    for cls in (ef.LBFGS, ef.Curvature):
+        for name in ("__call__", "refused"):
+            make = getattr(cls, name)
+            monkeypatch.setattr(
+                cls, name, lambda self, state, x, g, make=make: (points.append(x.copy()), make(self, state, x, g))[1]
+            )
+    return points
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The rounds in which Hessians were asked for."""
+    rounds, asks = [], ef.Curvature.asks
+    monkeypatch.setattr(
+        ef.Curvature, "asks", lambda self, state, gained: rounds.append(asks(self, state, gained)) or rounds[-1]
+    )
+    return rounds
+
+
+def compared(literal, account, visited, gap=1e-9):
+    """How many rounds were compared before the gap was in the last digits; how often a step was refused, and all stood."""
+    values = np.array([value for _, value, _ in literal])
+    low = values.min()
+    rounds = 0
+    for (x, value, accepted), (ours, loss, _), here in zip(literal, account, visited, strict=True):
+        if min(values[: rounds + 1]) - low <= gap * (values[0] - low):
+            break
+        assert accepted == ours, f"round {rounds}"
+        assert loss == pytest.approx(value, rel=1e-7), f"round {rounds}"
+        assert np.abs(here - x).max() <= 1e-5 * max(np.abs(x).max(), 1.0), f"round {rounds}"
+        rounds += 1
+    verdicts = [verdict for _, _, verdict in account[:rounds]]
+    return rounds, verdicts.count(Verdict.RETRY), verdicts.count(Verdict.RESTORE)
+
+
+def start(problem, far=3.0):
+    return far * np.random.default_rng(5).standard_normal(problem.d)
+
+
+def both(name, up, down, visited, *, l2=0.0, memory=20, far=3.0):
+    ours, literal = pair(**PROBLEMS[name])
+    (compressor, C), (downlink, rounding) = UP[up], DOWN[down]
+    visited.clear()
+    _, account = watched(
+        ours,
+        ef.EF21(compressor, "compressed"),
+        rounds=ROUNDS,
+        direction=ef.LBFGS(memory),
+        downlink=downlink,
+        prox=ef.ElasticNet(l2=l2) if l2 else None,
+        x0=start(ours, far),
+    )
+    with np.errstate(over="ignore"):  # at points that are refused
+        xs = list(reference.armijo(literal, start(ours, far), ROUNDS, C(literal), memory, rounding, l2, ours.lower_bound))
+    return xs, account
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.02])
+@pytest.mark.parametrize("down", DOWN)
+@pytest.mark.parametrize("up", UP)
+def test_lbfgs_with_armijo_equals_the_reference(up, down, l2, visited):
+    totals = np.zeros(3, dtype=int)
+    for name in PROBLEMS:
+        for memory, far in ((20, 3.0), (3, 10.0)):
+            literal, account = both(name, up, down, visited, l2=l2, memory=memory, far=far)
+            counts = compared(literal, account, visited)
+            assert counts[0] >= 8
+            totals += counts
+    assert totals[0] > 120
+    assert totals[1] >= 5  # steps were refused and tried again
+    assert totals[2] >= (1 if up == "Top2" else 0)  # and all stood
+
+
+@pytest.mark.parametrize("wrong", ["share", "memory", "patience", "level"])
+def test_the_comparison_notices_another_rule(wrong, visited, monkeypatch):
+    """Negative controls."""
+    change = {"share": ("SHARE", 0.3), "patience": ("PATIENCE", 4), "level": ("POLYAK", 0.26)}
+    if wrong in change:
+        monkeypatch.setattr(f"errorfeedback.stepsizes.armijo.{change[wrong][0]}", change[wrong][1])
+    failed = 0
+    for name in PROBLEMS:
+        literal, account = both(name, "Top2", "whole", visited, memory=3, far=10.0)
+        if wrong == "memory":
+            account = both(name, "Top2", "whole", visited, memory=4, far=10.0)[1]
+        try:
+            compared(literal, account, visited)
+        except AssertionError:
+            failed += 1
+    assert failed
+
+
+@pytest.mark.parametrize("price", [0.0, 2.0, 7.0])
+@pytest.mark.parametrize(
+    ("name", "l2"),
+    [(name, l2) for name in PROBLEMS for l2 in (0.0, 0.02) if l2 or name != "sparse logistic"],  # which is separable
+)
+def test_few_bit_hessians_equal_the_reference(name, price, l2, visited, asked):
+    ours, literal = pair(**PROBLEMS[name])
+    C, levels = UP["4 bits"][1](literal), reference.powers_of_two(4)
+    _, account = watched(
+        ours,
+        ef.EF21(ef.PowersOfTwo(4), "compressed"),
+        rounds=ROUNDS,
+        direction=ef.Curvature(ef.PowersOfTwo(4), price=price),
+        downlink=ef.FittedStep(),
+        prox=ef.ElasticNet(l2=l2) if l2 else None,
+        x0=start(ours, 1.0),
+    )
+    when = set(np.flatnonzero(asked[: ROUNDS + 1]).tolist())
+    assert (0 in when, 1 in when) == (price <= 5.0, price <= 0.5)
+    curvature = reference.HessianEstimates(literal, levels, l2, when)
+    rounding = reference.fitted_step(0.1)
+    xs = reference.armijo(literal, start(ours, 1.0), ROUNDS, C, 20, rounding, l2, ours.lower_bound, curvature)
+    assert compared(list(xs), account, visited)[0] >= 5
