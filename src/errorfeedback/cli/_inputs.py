@@ -15,14 +15,20 @@ from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
-from errorfeedback.estimators.training import TrainingSettings, compressor_of
+from errorfeedback.estimators.training import compressor_of
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 
 Estimator = EF21Classifier | EF21Regressor
 
 
 def estimator_of(
-    inputs: Inputs, *, k: int = 1, rounds: int = 2000, tolerance: float = 1e-6, budget: float | None = None
+    inputs: Inputs,
+    *,
+    k: int | None = None,
+    rounds: int = 2000,
+    tolerance: float = 1e-6,
+    budget: float | None = None,
+    network: list[str] | None = None,
 ) -> Estimator:
     """The model that `train` fits."""
     about_classes = {"--class-weight": inputs.class_weight, "--multi-class": inputs.multi_class}
@@ -32,6 +38,7 @@ def estimator_of(
     model: Estimator = (EF21Regressor if inputs.regression else EF21Classifier)(
         n_clients=CLIENTS if inputs.clients is None else inputs.clients,
         k=k,
+        network=network,
         l1=inputs.l1,
         l2=inputs.l2,
         fit_intercept=inputs.intercept != "none",
@@ -88,4 +95,4 @@ def objective_of(inputs: Inputs, data: Data) -> tuple[Objective, Sequence[str]]:
 def compressor_for(inputs: Inputs, objective: Objective) -> Callable[[int], Contractive]:
     """K -> what `train --k K` sends."""
     intercept = estimator_of(inputs).intercept
-    return lambda k: compressor_of(objective, TrainingSettings(k=k, intercept=intercept))
+    return lambda k: compressor_of(objective, k, intercept)

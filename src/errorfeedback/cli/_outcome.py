@@ -88,6 +88,7 @@ class Outcome:
             ("clients", len(model.clients_)),
             ("loss with the penalty", model.loss_),
             ("loss without the penalty", model.loss_ - model.penalty_),
+            ("trained with", model.choice_),
             ("rounds", model.n_iter_),
             ("stopped because", model.stopped_),
             ("the model is", model.returned_),

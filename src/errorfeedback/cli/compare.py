@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from math import inf
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from errorfeedback.cli._data import budget_of
 from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.planner.contest import Contest, Entry, hold, summary
-from errorfeedback.planner.contestants import everybody
+from errorfeedback.planner.contestants import by_default, everybody
 from errorfeedback.planner.network import TIMES, Links, quantity
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.plots.draw import save
@@ -46,13 +47,15 @@ def compare(
         raise ValueError(f"--time {time} is counted on a network; say which with --network")
     rows = rows_of(inputs)
     objective, _ = objective_of(inputs, rows)
+    networks = None if links is None else links.of(objective.clients.tolist())
+    default = by_default(objective.problem, objective.prox, networks)
     entries = hold(
         objective.problem,
-        everybody(objective.problem, k or None, compressor_for(inputs, objective)),
+        chain([default], everybody(objective.problem, k or None, compressor_for(inputs, objective))),
         rounds=rounds,
         seed=inputs.seed,
         prox=objective.prox,
-        networks=None if links is None else links.of(objective.clients.tolist()),
+        networks=networks,
         max_bytes=max_bytes,
         max_seconds=max_seconds,
     )

@@ -46,7 +46,12 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
         agree(on.processes, lambda: {"the command": command})
         links = Links.parse(options.network) if options.network else None
         model = estimator_of(
-            options, k=options.k, rounds=options.rounds, tolerance=options.tolerance, budget=budget_of(options.budget)
+            options,
+            k=options.k,
+            rounds=options.rounds,
+            tolerance=options.tolerance,
+            budget=budget_of(options.budget),
+            network=options.network,
         )
         if options.checkpoint is not None and on.leads:
             keep(options.checkpoint, options, command)

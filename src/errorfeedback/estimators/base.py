@@ -21,12 +21,13 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
-from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, check
+from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, WholeNumberOrNone, check
 from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
+from errorfeedback.planner.network import Links, Network
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.runtime.agreement import agree
-from errorfeedback.runtime.stopping import Budget, RelativeDecrease, Stop
+from errorfeedback.runtime.stopping import Budget, Stop
 from errorfeedback.storage.checkpoint import Checkpoint
 
 Watch = Callable[[dict[str, float]], None]
@@ -35,7 +36,7 @@ Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]
 TRUTH = OneOf((True, False))
 RULES: dict[str, Rule] = {
     "n_clients": WholeNumber(1),
-    "k": WholeNumber(1),
+    "k": WholeNumberOrNone(1),
     "l1": AtLeast(0),
     "l2": AtLeast(0),
     "fit_intercept": TRUTH,
@@ -64,8 +65,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     n_clients : int, default=10
         Rows are dealt evenly to that many clients, at random, where `fit` gets no groups.
-    k : int, default=1
-        Numbers that a client sends per round: those of its change that are largest.
+    k : int or None, default=None
+        Numbers that a client sends per round: those of its change that are largest (TopK). None: every number, in few bits,
+        with quasi-Newton steps on the server; how many bits is chosen from the data and the network.
+    network : str, list of str or None, default=None
+        The clients' links, as in "up=1Mbit/s,down=10Mbit/s,latency=50ms", or one such text for every class of clients:
+        where k is None, training is made for the shortest time on them. None: for fewest bytes.
     l1 : float, default=0.0
         Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free.
     l2 : float, default=1e-4
@@ -75,11 +80,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     intercept : {"topk", "exact"}, default="topk"
         How the slope of the intercept, which all clients share, is sent: like any other number, or exactly, every round.
     scale : bool, default=True
-        Bring all features to the same curvature first; coef_ is in the units of the data all the same.
+        Bring features to like size first (to the same curvature with k); coef_ is in the units of the data all the same.
     max_iter : int, default=2000
         Rounds, at most.
     tol : float, default=1e-6
-        Stop when the loss falls by less than this share of itself, three told losses in a row; 0: never.
+        Stop when an estimated share of this of all progress is left; with k or l1, when the loss falls by less than this
+        share of itself, three told losses in a row; 0: never.
     budget : float or None, default=None
         Stop when a client has sent that many bytes, on average; None: no limit.
     warm_start : bool, default=False
@@ -103,6 +109,10 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         Why the run ended.
     returned_ : str
         Which point of the run the model is.
+    choice_ : str
+        How it was trained, and why.
+    most_features_ : int
+        Features of the client that has the most.
     loss_ : float
         The mean loss over all rows and the penalty, at the model.
     penalty_ : float
@@ -144,7 +154,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         *,
         n_clients: int = 10,
-        k: int = 1,
+        k: int | None = None,
+        network: str | list[str] | None = None,
         l1: float = 0.0,
         l2: float = 1e-4,
         fit_intercept: bool = True,
@@ -158,6 +169,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         self.n_clients = n_clients
         self.k = k
+        self.network = network
         self.l1 = l1
         self.l2 = l2
         self.fit_intercept = fit_intercept
@@ -200,7 +212,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             intercept=self.fit_intercept,
             l1=self.l1,
             l2=self.l2,
-            scale=self.scale,
+            scale=(0.5 if self.k is None else 1.0) if self.scale else None,
             processes=processes,
         )
 
@@ -293,11 +305,17 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Self:
         """Run, and keep what the run says."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        stops: list[Stop] = [RelativeDecrease(self.tol)]
-        stops += [] if self.budget is None else [Budget(bytes=self.budget)]
+        stops: list[Stop] = [] if self.budget is None else [Budget(bytes=self.budget)]
         trained = train(
             objective,
-            TrainingSettings(k=self.k, intercept=self.intercept, rounds=self.max_iter, seed=seed),
+            TrainingSettings(
+                k=self.k,
+                intercept=self.intercept,
+                rounds=self.max_iter,
+                seed=seed,
+                networks=self._networks(objective),
+                tolerance=self.tol,
+            ),
             x0=self._start(objective),
             stop=stops,
             held=held,
@@ -305,6 +323,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             engine=engine,
             checkpoint=checkpoint,
         )
+        self.most_features_ = int(objective.problem.support.r)
         self._set(trained, objective.models)
         self.clients_ = objective.clients
         self.constant_loss_ = nan if held is None else min(held.constant(self.constant_), held.nothing())
@@ -322,6 +341,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 f"not converged: all {self.n_iter_} rounds were run and the loss was still falling; allow more rounds "
                 "(max_iter, --rounds) or a larger tolerance (tol, --tolerance)",
             )
+        if self.k is not None and self.k * self.max_iter < self.most_features_:
+            yield (
+                TrainingWarning,
+                f"k = {self.k} numbers in {self.max_iter} rounds: a client with {self.most_features_} features cannot even "
+                "send each of them once; allow more rounds (max_iter, --rounds), a larger k, or leave k out",
+            )
         if self.validation_loss_ >= self.constant_loss_:
             yield (
                 TrainingWarning,
@@ -329,6 +354,13 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 f"that of saying the same of every row is {self.constant_loss_:.6g}; use more rows, fewer features or a "
                 "larger penalty (l2, l1)",
             )
+
+    def _networks(self, objective: Objective) -> tuple[Network, ...] | None:
+        """The link of every client."""
+        if self.network is None:
+            return None
+        texts = [self.network] if isinstance(self.network, str) else list(self.network)
+        return tuple(Links.parse(texts).of(objective.clients.tolist()))
 
     def _start(self, objective: Objective) -> PerColumn | None:
         if not (self.warm_start and "coef_" in vars(self)):
@@ -359,6 +391,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.before_ = trained.before
         self.stopped_ = trained.run.stopped
         self.returned_ = trained.run.returned
+        self.choice_ = trained.recipe.why
         self.traffic_ = trained.traffic
         self.bytes_up_ = trained.bytes_up
         self.bytes_down_ = trained.bytes_down

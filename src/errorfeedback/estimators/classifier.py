@@ -63,7 +63,8 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         self,
         *,
         n_clients: int = 10,
-        k: int = 1,
+        k: int | None = None,
+        network: str | list[str] | None = None,
         l1: float = 0.0,
         l2: float = 1e-4,
         fit_intercept: bool = True,
@@ -80,6 +81,7 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         super().__init__(
             n_clients=n_clients,
             k=k,
+            network=network,
             l1=l1,
             l2=l2,
             fit_intercept=fit_intercept,

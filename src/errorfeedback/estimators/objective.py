@@ -79,10 +79,15 @@ class Objective:
         return Derived(once * self.models, name)
 
 
-def penalised(rows: GLM, *, intercept: bool, l1: float, l2: float, scale: bool, processes: ProcessGroup) -> Objective:
-    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model)."""
+def penalised(
+    rows: GLM, *, intercept: bool, l1: float, l2: float, scale: float | None, processes: ProcessGroup
+) -> Objective:
+    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `scale`: the power with which
+    features are scaled; None: they are taken as they are."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
-    scaling = scaled(rows, processes) if scale else None
+    inside = np.full(rows.width, l2)
+    inside[free] = 0.0
+    scaling = None if scale is None else scaled(rows, processes, power=scale, l2=inside if scale < 1 else 0.0)
     _check_size(rows if scaling is None else scaling, rows)
     return Objective(
         rows=rows,

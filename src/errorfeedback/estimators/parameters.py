@@ -35,6 +35,19 @@ class WholeNumber:
 
 
 @dataclass(frozen=True)
+class WholeNumberOrNone:
+    """A whole number, or None to leave the choice to us."""
+
+    least: int
+
+    def allows(self, value: Any) -> bool:
+        return value is None or WholeNumber(self.least).allows(value)
+
+    def __str__(self) -> str:
+        return f"a whole number of at least {self.least}, or None"
+
+
+@dataclass(frozen=True)
 class AtLeast:
     """A finite number."""
 

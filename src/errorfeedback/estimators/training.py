@@ -1,5 +1,5 @@
-"""Training as users mean it: real data in, model out. The problem is scaled, a penalty is added on the server, the step is
-automatic; everything that crosses the wire is counted.
+"""Training as users mean it: real data in, model out. The problem is scaled, a penalty is added on the server, how it is
+trained is chosen (`estimators.recipe`); everything that crosses the wire is counted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
-from errorfeedback.methods.ef21 import EF21
-from errorfeedback.planner.network import traffic
+from errorfeedback.planner.network import Network, traffic
+from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
 from errorfeedback.problems.base import setup_bits
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.resuming import resume
 from errorfeedback.runtime.solve import Result, solve
-from errorfeedback.runtime.stopping import Stop
+from errorfeedback.runtime.stopping import EstimatedGap, RelativeDecrease, Stop
 from errorfeedback.runtime.validation import Validation
-from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.storage.checkpoint import Checkpoint, Folder
 
 INTERCEPTS = ("topk", "exact")
@@ -39,15 +38,33 @@ DENSELY = 1000
 class TrainingSettings:
     """How a model is trained.
 
-    k: numbers per client and round. intercept: "topk" (a feature like any other) or "exact" (sent every round).
+    k: numbers per client and round, by TopK; None: every number in few bits (`estimators.recipe`). intercept: with k, "topk"
+    (a feature like any other) or "exact" (sent every round). networks: the link of every client, for which the choice is
+    made; None: fewest bytes. tolerance: what is left of all progress when the run may stop.
     """
 
-    k: int = 1
+    k: int | None = None
     intercept: str = "topk"
     rounds: int = 1000
     seed: int = 0
+    networks: tuple[Network, ...] | None = None
+    tolerance: float = 1e-6
     every: int = 10
     """Rounds between those that are recorded, after the first DENSELY, of which all are."""
+
+    def recipe(self, objective: Objective) -> Recipe:
+        if self.k is not None:
+            return top_k(compressor_of(objective, self.k, self.intercept))
+        if objective.prox is not None and not objective.prox.smooth:
+            return first_order()
+        return few_bits(objective.problem, self.networks, self.tolerance)
+
+    def stops(self, recipe: Recipe) -> tuple[Stop, ...]:
+        """When it is good enough."""
+        if not self.tolerance:
+            return ()
+        searches = recipe.stepsize.searches
+        return (EstimatedGap(self.tolerance) if searches else RelativeDecrease(self.tolerance),)
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,7 @@ class Trained:
     validation_loss: float
     """The loss on held-out rows at x; nan without."""
     before: Before
+    recipe: Recipe
 
     @property
     def traffic(self) -> tuple[PerClient, PerClient]:
@@ -117,16 +135,16 @@ def train(
     engine: Engine | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Trained:
-    """Minimise the objective by EF21 with the automatic step. With `held` the run stops when the loss on these rows has
+    """Minimise the objective as the settings say. With `held` the run stops when the loss on these rows has
     stopped falling, and returns the last model as good as the best on them. A run that is in the folder of `checkpoint`
     already is gone on with."""
     engine = Local() if engine is None else engine
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
-    stops = (*stop, *(() if held is None else (Validation(held),)))
-    method = EF21(compressor_of(objective, settings))
+    recipe = settings.recipe(objective)
+    stops = (*settings.stops(recipe), *stop, *(() if held is None else (Validation(held),)))
     if checkpoint is not None and engine.processes.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
         expected = {
-            "method": method,
+            "method": recipe.method,
             "rounds": settings.rounds,
             "seed": settings.seed,
             "prox": objective.prox,
@@ -136,8 +154,10 @@ def train(
     else:
         run = solve(
             objective.problem,
-            method,
-            Automatic(),
+            recipe.method,
+            recipe.stepsize,
+            direction=recipe.direction,
+            downlink=recipe.downlink,
             rounds=settings.rounds,
             x0=None if x0 is None else objective.start(x0),
             seed=settings.seed,
@@ -152,7 +172,7 @@ def train(
     x = run.x if objective.scaling is None else objective.scaling.unscaled(run.x)
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
-    return Trained(x, run, objective.value(z), objective.penalty(z), judged, _before(objective, run))
+    return Trained(x, run, objective.value(z), objective.penalty(z), judged, _before(objective, run), recipe)
 
 
 def _before(objective: Objective, run: Result) -> Before:
@@ -164,8 +184,8 @@ def _before(objective: Objective, run: Result) -> Before:
     return Before(owned / n, up / n, down / n, rough / n, (first_up - up - rough - owned) / n, (first_down - down) / n)
 
 
-def compressor_of(objective: Objective, settings: TrainingSettings) -> Contractive:
+def compressor_of(objective: Objective, k: int, intercept: str) -> Contractive:
     """TopK, or TopK beside the intercepts, sent every round."""
-    if settings.intercept == "topk" or not objective.free:
-        return TopK(settings.k)
-    return ExactOnCommon(np.flatnonzero(np.isin(objective.problem.columns, objective.free)).tolist(), settings.k)
+    if intercept == "topk" or not objective.free:
+        return TopK(k)
+    return ExactOnCommon(np.flatnonzero(np.isin(objective.problem.columns, objective.free)).tolist(), k)

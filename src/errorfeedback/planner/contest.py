@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.core import Floats
+from errorfeedback.directions.base import Direction
+from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.planner.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.planner.units import human_bytes, human_seconds
@@ -41,6 +43,8 @@ class Contestant:
     label: str
     method: Method
     rule: StepSize
+    direction: Direction | None = None
+    downlink: Downlink | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +225,18 @@ def hold(
         parts = traffic(analyse(problem, each.method.compressor))
         wire = None if networks is None else Wire(*parts, Pace.of(networks))
         stop = [Limit(max_bytes, max_seconds, wire)]
-        run = solve(problem, each.method, each.rule, rounds=rounds, seed=seed, every=every, stop=stop, prox=prox)
+        run = solve(
+            problem,
+            each.method,
+            each.rule,
+            direction=each.direction,
+            downlink=each.downlink,
+            rounds=rounds,
+            seed=seed,
+            every=every,
+            stop=stop,
+            prox=prox,
+        )
         seconds = None if networks is None else elapsed(run.history, *parts, networks)
         yield Entry(each.label, run.history, problem.n, each.rule.tells_loss, run.stopped, seconds)
 

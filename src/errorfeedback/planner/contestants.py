@@ -16,7 +16,10 @@ from errorfeedback.methods.ef14 import EF14
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
 from errorfeedback.planner.contest import Contestant
+from errorfeedback.planner.network import Network
+from errorfeedback.planner.recipe import few_bits, first_order
 from errorfeedback.problems.base import Problem
+from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.registry import members
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import Fixed, StepSize
@@ -27,6 +30,9 @@ from errorfeedback.theory.analysis import analyse
 
 Compress = Callable[[int], Contractive]
 """K -> the compressor of EF21 and EF14."""
+BY_DEFAULT = "EF21 in few bits, quasi-Newton"
+TOLERANCE = 1e-6
+"""Of `train`, where nobody says another."""
 LEVELS = 6
 """Values of K that a trial takes between 1 and r."""
 
@@ -57,14 +63,21 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
         yield Contestant(f"{label}, {' = '.join(names)}", method, rule)
 
 
+def by_default(problem: Problem, prox: ElasticNet | None = None, networks: Sequence[Network] | None = None) -> Contestant:
+    """What `errorfeedback train` runs where nobody names K."""
+    recipe = few_bits(problem, networks, TOLERANCE) if prox is None or prox.smooth else first_order()
+    return Contestant(BY_DEFAULT, recipe.method, recipe.stepsize, recipe.direction, recipe.downlink)
+
+
 def trainable(k: int, compress: Compress = TopK) -> Contestant:
     """What `errorfeedback train --k K` runs."""
     return Contestant(f"EF21 Top{k}, Automatic", EF21(compress(k)), Automatic())
 
 
-def in_practice(levels: Sequence[int], compress: Compress = TopK) -> Iterator[Contestant]:
-    """Gradient descent with 1/L, and EF21 as `train` runs it with every K."""
+def in_practice(default: Contestant, levels: Sequence[int], compress: Compress = TopK) -> Iterator[Contestant]:
+    """Gradient descent with 1/L, and EF21 as `train` runs it, by default and with every K."""
     yield Contestant("GD, InverseL", DGD(), InverseL())
+    yield default
     yield from (trainable(k, compress) for k in levels)
 
 

@@ -1,7 +1,8 @@
 """What to run: a short contest on the data at hand, in simulation, between what `train` can do and gradient descent.
 
 Theorems promise for the worst case, and EF21 does far better than they say (docs/theory.md, section 12). So the advice comes
-from a trial: EF21 with the automatic step for a few K between 1 and r (where it sends everything and is gradient descent).
+from a trial: what `train` chooses by itself, and EF21 with the automatic step for a few K between 1 and r (where it sends
+everything and is gradient descent).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.planner.contest import GOAL, Contest, Entry, hold
-from errorfeedback.planner.contestants import Compress, in_practice, trainable
+from errorfeedback.planner.contestants import BY_DEFAULT, Compress, by_default, in_practice, trainable
 from errorfeedback.planner.network import Network
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
@@ -27,7 +28,7 @@ class Trial:
 
     contest: Contest
     rounds: int
-    levels: dict[str, int]
+    levels: dict[str, int | None]
     """K of everything that `train` can run, by label."""
 
     @property
@@ -36,24 +37,27 @@ class Trial:
         return next(entry for entry in self.contest.entries if entry.label in self.levels)
 
     @property
-    def k(self) -> int:
-        """The K to run `train` with."""
+    def k(self) -> int | None:
+        """The K to run `train` with; None: its default, without."""
         return self.levels[self.best.label]
 
     def advice(self) -> str:
         """What to run and why."""
         best, level = self.best, self.contest.level()
         what = "the least time on the network" if self.contest.network else "the fewest bytes"
-        others = [e for e in self.contest.entries if e.label == GRADIENT_DESCENT or self.levels.get(e.label) == 1]
+        named = {GRADIENT_DESCENT, BY_DEFAULT, *(label for label, k in self.levels.items() if k == 1)}
+        others = [e for e in self.contest.entries if e.label in named]
         against = "; ".join(self._against(each, level) for each in others if each is not best)
+        run = "as it is: its own choice" if self.k is None else f"with --k {self.k}: EF21 with Top{self.k}, automatic steps,"
         return (
-            f"Run `errorfeedback train` with --k {self.k}: EF21 with Top{self.k} and the automatic step took {what}, "
+            f"Run `errorfeedback train` {run} took {what}, "
             f"{self.contest.cost_text(best)}, for {100 * (1 - GOAL):g}% of the way to the lowest loss, in {self.rounds} "
             f"simulated rounds on these data" + (f"; {against}." if against else ".")
         )
 
     def _against(self, other: Entry, level: float) -> str:
-        name = "gradient descent with 1/L" if other.label == GRADIENT_DESCENT else "--k 1, the default,"
+        names = {GRADIENT_DESCENT: "gradient descent with 1/L", BY_DEFAULT: "the default, without --k,"}
+        name = names.get(other.label, "--k 1")
         if other.there(level) is None:
             return f"{name} did not get there"
         return f"{name} took {other.cost(level) / self.best.cost(level):.3g} times as much"
@@ -70,5 +74,7 @@ def trial(
     compress: Compress = TopK,
 ) -> Trial:
     """Run them; `network` says in words what `networks` are."""
-    entries = hold(problem, in_practice(levels, compress), rounds=rounds, every=EVERY, prox=prox, networks=networks)
-    return Trial(Contest.ranked(entries, network), rounds, {trainable(k, compress).label: k for k in levels})
+    default = by_default(problem, prox, networks)
+    entries = hold(problem, in_practice(default, levels, compress), rounds=rounds, every=EVERY, prox=prox, networks=networks)
+    labels: dict[str, int | None] = {default.label: None, **{trainable(k, compress).label: k for k in levels}}
+    return Trial(Contest.ranked(entries, network), rounds, labels)

@@ -40,7 +40,11 @@ def _advice(seen: Inspection) -> list[Block]:
     """Measured, where a trial was made."""
     if seen.trial is None:
         return [Text(seen.verdict.practice)]
-    choice = Recommendation(seen.trial.contest.badge, f"errorfeedback train --k {seen.trial.k}", seen.verdict.practice)
+    choice = Recommendation(
+        seen.trial.contest.badge,
+        f"errorfeedback train{'' if seen.trial.k is None else f' --k {seen.trial.k}'}",
+        seen.verdict.practice,
+    )
     return [choice, unbroken(results(seen.trial.contest))]
 
 

@@ -210,7 +210,8 @@ class Server:
         loss = None if telemetry is None else telemetry.loss
         up, down = self.ledger.uplink / self.n, self.ledger.downlink / self.n
         with clock.paused():
-            reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down))
+            gap = _gap(telemetry)
+            reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained))
         reason = f"ran all {rounds} rounds" if t == rounds else reason
         if reason and self.guard.must_choose(s):
             self.ledger.compared()
@@ -247,3 +248,10 @@ class Server:
         if writer is not None and writer.due(t, bool(stopped)):
             with clock.paused():
                 writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))
+
+
+def _gap(telemetry: Telemetry | None) -> float | None:
+    """How far the loss is above the minimum of the direction's model, g'Hg/2, at an accepted point."""
+    if telemetry is None or not telemetry.accepted or telemetry.length is None:
+        return None
+    return 0.5 * telemetry.length * telemetry.descent

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any
 
@@ -32,6 +32,10 @@ class Progress:
     """The active entries of the model."""
     down_bits: float = 0.0
     """Bits received so far, the mean over clients."""
+    gap: float | None = None
+    """How far the loss is above its minimum, as the direction's model estimates it at an accepted point; None elsewhere."""
+    gained: float | None = None
+    """How far the loss has fallen, where a rule that searches knows."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,58 @@ class Budget(Stop):
         if seen.seconds >= self.seconds:
             return f"budget of {self.seconds:g} seconds spent at round {seen.t}", None
         return "", None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The memory of `EstimatedGap`: the last estimate, how often it was small enough, the best loss, and how long ago."""
+
+    gap: float = inf
+    times: int = 0
+    best: float = inf
+    idle: int = 0
+
+
+@dataclass(frozen=True)
+class EstimatedGap(Stop):
+    """The estimate of what is left, g'Hg/2 at accepted points, is at most `tolerance` of all progress, twice in a row; or no
+    step has lowered the loss for `patience` rounds, so that its rounding is reached.
+
+    All progress is what the loss has fallen by and is still above its estimated minimum, or a hundredth of the loss itself
+    where that is more: a run that starts near the minimum need not go on to the last digit.
+    """
+
+    tolerance: float
+    patience: int = 12
+
+    def __post_init__(self) -> None:
+        check_share("tolerance", self.tolerance)
+
+    def start(self) -> Estimate:
+        return Estimate()
+
+    def next(self, state: Estimate, seen: Progress) -> tuple[str, Estimate]:
+        if seen.loss is None:
+            return "", state
+        lower = seen.loss < state.best
+        state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else state.idle + 1)
+        if state.idle >= self.patience:
+            return f"no step lowers the loss any more, at round {seen.t}", state
+        if seen.gap is None or seen.gained is None:
+            return "", state
+        progress = max(seen.gained + seen.gap, 0.01 * abs(seen.loss))
+        state = replace(state, gap=seen.gap, times=state.times + 1 if seen.gap <= self.tolerance * progress else 0)
+        if state.times < 2:
+            return "", state
+        share = seen.gap / progress if progress else 0.0
+        return f"an estimated {share:.1e} of all progress is left at round {seen.t}", state
+
+    def columns(self, state: Estimate) -> dict[str, float]:
+        return {"estimated_gap": state.gap}
+
+    def check(self, stepsize: StepSize) -> None:
+        if not stepsize.searches:
+            raise ValueError(f"EstimatedGap needs a rule that searches, such as ef.Armijo(), and {stepsize} does not")
 
 
 @dataclass(frozen=True)

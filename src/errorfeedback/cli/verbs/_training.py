@@ -13,6 +13,8 @@ from errorfeedback.cli.verbs._words import NETWORK, TIMEOUT
 
 VALID = "Held-out rows: a file, or a share of the data such as 0.2. Stop when their loss has stopped falling."
 
+K = "Numbers that a client sends per round, by TopK. By default: all, in few bits, with quasi-Newton steps."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Inputs):
@@ -20,11 +22,11 @@ class Training(Inputs):
 
     out: Annotated[Path, typer.Option(help="Folder for the model, the history and the report.")]
     valid: Annotated[str | None, typer.Option(help=VALID)] = None
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Numbers that a client sends per round.")] = 1
+    k: Annotated[int | None, typer.Option("--k", "-k", min=1, help=K)] = None
     budget: Annotated[str, typer.Option(help="Bytes up per client, as in 1MB.")] = ""
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000
     network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None
-    tolerance: Annotated[float, typer.Option(min=0, help="Stop when the loss falls by less than that share.")] = 1e-6
+    tolerance: Annotated[float, typer.Option(min=0, help="Stop when about that share of all progress is left.")] = 1e-6
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False
     engine: Annotated[str, typer.Option(help="local, threads (two), or mpi: on the ranks of mpiexec.")] = "local"
     timeout: Annotated[float | None, typer.Option(help=TIMEOUT)] = None

@@ -1,0 +1,129 @@
+"""How a model is trained, chosen from what is known before round 0: the clients' |J_i|, and the links where they are given.
+
+Clients send few-bit differences (EF21), the server makes a quasi-Newton step of them, everybody takes the rounded step, and
+told losses accept or refuse it. What is chosen:
+
+- *Bits up*, 4, 6, 8 or 16 a number: the most whose transfer, both ways, takes at most a tenth of a round trip of the slowest
+  client; 4 where bytes are what counts. Where a round trip is long beside it, rounds are dearer than bits.
+- *Bits down*: as few as the step allows (`FittedStep`), and not fewer than up.
+- *Hessians* (`Curvature`, 4 bits an entry): their price in rounds, by bytes or by time, says whether they come in every
+  round, once at the start, or only where progress is slow.
+- With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
+  automatic rule: the paper's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from errorfeedback.compressors.base import Contractive
+from errorfeedback.compressors.powers_of_two import PowersOfTwo
+from errorfeedback.compressors.small_float import SmallFloat
+from errorfeedback.core import PerClient
+from errorfeedback.directions.base import Direction
+from errorfeedback.directions.few_bit_hessians import EVERY_ROUND, FROM_THE_START, Curvature
+from errorfeedback.directions.lbfgs import LBFGS
+from errorfeedback.directions.steepest import Steepest
+from errorfeedback.downlinks.base import Downlink
+from errorfeedback.downlinks.changed import Changed
+from errorfeedback.downlinks.fitted_step import FittedStep
+from errorfeedback.downlinks.whole import Whole
+from errorfeedback.methods.ef21 import EF21
+from errorfeedback.planner.network import Network, Pace
+from errorfeedback.problems.base import Problem, Twice
+from errorfeedback.sparsity.support import Support
+from errorfeedback.stepsizes.armijo import Armijo
+from errorfeedback.stepsizes.automatic import Automatic
+from errorfeedback.stepsizes.base import StepSize
+
+UP: dict[int, Contractive] = {4: PowersOfTwo(4), 6: SmallFloat(3, 2), 8: SmallFloat(4, 3), 16: SmallFloat(6, 9)}
+HESSIANS = PowersOfTwo(4)
+BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
+"""Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
+SHARE_OF_TRIP = 0.1
+MOST_FEATURES, MOST_PAIRS = 1500, 5e7
+"""Up to which the server inverts a matrix, and all clients keep theirs."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that `solve` is asked for, and why, in a sentence."""
+
+    method: EF21
+    stepsize: StepSize
+    direction: Direction
+    downlink: Downlink
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tariff:
+    """What traffic costs: bytes of a client on average, or seconds of the slowest one."""
+
+    pace: Pace | None
+
+    def of(self, up: PerClient, down: PerClient, rounds: float = 1.0) -> float:
+        if self.pace is None:
+            return float(np.mean(up + down)) / 8
+        return self.pace.slowest(up, down, rounds)
+
+
+def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: float) -> Recipe:
+    """For fewest bytes, or for the shortest time on these networks (one per client)."""
+    support = problem.support
+    tariff = Tariff(None if networks is None else Pace.of(networks))
+    bits = 4 if tariff.pace is None else _bits_up(support, tariff.pace)
+    method, downlink = EF21(UP[bits], start="compressed"), FittedStep(least=bits)
+    sent = f"every number in {bits} bits up and as few as the step allows down"
+    price = _price(support, bits, tariff)
+    goal = "fewest bytes" if networks is None else "the shortest time on this network"
+    if not (isinstance(problem, Twice) and problem.bends) or price == inf:
+        why = f"{sent}, L-BFGS on the server, for {goal}; Hessians are out of the question here"
+        return Recipe(method, Armijo(), LBFGS(), downlink, why)
+    when = f"Hessians of 4 bits an entry, which cost as much as {price:.2g} rounds, {_when(price)}"
+    direction = Curvature(HESSIANS, price=price, tolerance=min(max(tolerance, 1e-12), 0.1))
+    return Recipe(method, Armijo(), direction, downlink, f"{sent}, a quasi-Newton step on the server, {when}, for {goal}")
+
+
+def first_order() -> Recipe:
+    """Where the penalty has an L1 part."""
+    why = "every number in 4 bits up, first-order steps with the automatic rule: the L1 penalty has no gradient at 0"
+    return Recipe(EF21(UP[4], start="zero"), Automatic(), Steepest(), Changed(), why)
+
+
+def top_k(compressor: Contractive) -> Recipe:
+    """The paper's method: K numbers per client and round."""
+    why = f"{compressor} of what changed up, the client's part of the model down, the automatic rule: as asked for"
+    return Recipe(EF21(compressor), Automatic(), Steepest(), Whole(), why)
+
+
+def _bits_up(support: Support, pace: Pace) -> int:
+    """The most whose transfer takes at most a tenth of a round trip."""
+
+    def fits(bits: int) -> bool:
+        up, down = (PerClient(beside + bits * support.sizes.astype(np.float64)) for beside in (BESIDE_UP, BESIDE_DOWN))
+        return pace.slowest(up, down, 0.0) <= SHARE_OF_TRIP * float(pace.trip.max())
+
+    return max([bits for bits in UP if fits(bits)], default=4)
+
+
+def _price(support: Support, bits: int, tariff: Tariff) -> float:
+    """What the clients' Hessians cost, in rounds; infinite where nobody could keep them."""
+    sizes = support.sizes.astype(np.float64)
+    pairs = sizes * (sizes + 1) / 2
+    if support.d > MOST_FEATURES or pairs.sum() > MOST_PAIRS:
+        return inf
+    nothing = PerClient(np.zeros(support.n))
+    once = tariff.of(PerClient(BESIDE_UP + 4 * pairs), nothing, 0.0)
+    every = tariff.of(PerClient(BESIDE_UP + bits * sizes), PerClient(BESIDE_DOWN + (bits + 1) * sizes))
+    return once / every
+
+
+def _when(price: float) -> str:
+    if price <= EVERY_ROUND:
+        return "in every round"
+    return "at the start and where progress is slow" if price <= FROM_THE_START else "only where progress is slow"
