@@ -12,8 +12,10 @@ Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues ar
 When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
     - at most EVERY_ROUND: in every round. H0 follows x, and the rounds are Newton's.
     - at most FROM_THE_START: in round 0.
-    - later: where the rounds that are left to the `tolerance` at the rate of the last ones exceed the price and the few
-      rounds that a fresh H0 needs. Rates and what is left are those of the decrement g'Hg / 2, the model's gap.
+    - later: where as many rounds as they cost have gone by since the last ones (who rents skis buys them when he has paid
+      their price: never twice what was best), and where the rounds that are left to the `tolerance` at the rate of the last
+      ones exceed twice the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the
+      decrement g'Hg / 2, the model's gap.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from errorfeedback.sparsity.pairs import symmetric
 from errorfeedback.sparsity.support import Support
 from errorfeedback.sums import dot
 
-EVERY_ROUND, FROM_THE_START = 0.5, 5.0
+EVERY_ROUND, FROM_THE_START = 0.5, 2.0
 """Prices, in rounds."""
 FRESH = 6.0
 """Rounds from a fresh H0 to a tolerance that is worth one."""
-LOOK_BACK = 8
-"""Accepted points from which the rate is taken."""
-ENOUGH = 6
-"""Accepted points since the last Hessians, before they are asked for again."""
+LOOK_BACK, FEW = 8, 3
+"""Accepted points from which the rate is taken; fewer where there have been Hessians, which a good model shows soon."""
+MARGIN = 1.5
+"""How many times their price Hessians must be expected to save."""
 NOISE = 2.0
 CONDITION = 1e-12
 """The smallest eigenvalue of H0^-1, as a share of the largest."""
@@ -78,6 +80,8 @@ class Bent:
     """From the last Hessians; in force from the next accepted point on."""
     t: int = 0
     """Rounds so far."""
+    since: int = 0
+    """Rounds before the last Hessians."""
     decrements: tuple[tuple[int, float], ...] = field(default=())
     """(round, g'Hg / 2) of the accepted points since the last Hessians."""
 
@@ -118,15 +122,17 @@ class Curvature(Direction):
             return self.price <= FROM_THE_START
         if self.price <= EVERY_ROUND:
             return True
-        if self.price == inf or not gained or gained <= 0 or len(state.decrements) < ENOUGH:
+        enough = LOOK_BACK if state.metric is None else FEW
+        if not gained or gained <= 0 or len(state.decrements) < enough or state.t - state.since < self.price:
             return False
         decrement = state.decrements[-1][1]
         goal = self.tolerance * gained
-        return decrement > goal and log(decrement / goal) > (self.price + FRESH) * _rate(state.decrements)
+        return decrement > goal and log(decrement / goal) > (MARGIN * self.price + FRESH) * _rate(state.decrements)
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        return replace(state, triangle=triangle, newest=_damped(triangle, answer), decrements=())
+        newest = _damped(triangle, answer)
+        return replace(state, triangle=triangle, newest=newest, since=state.t, decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
