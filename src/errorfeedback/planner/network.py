@@ -193,10 +193,12 @@ class Wire:
     def _shares(self) -> tuple[PerClient, PerClient]:
         return self.up / self.up.sum(), self.down / self.down.sum()
 
-    def seconds(self, rounds: float, up: float, down: float) -> float:
-        """That many rounds, in which all clients together send and receive so many bits."""
+    def seconds(self, rounds: float, up: float, down: float, curvature: float = 0.0) -> float:
+        """That many rounds, in which all clients together send and receive so many bits, and send so many of Hessians, which
+        grow with the square of what a client receives."""
         up_share, down_share = self._shares
-        return self.pace.slowest(PerClient(up * up_share), PerClient(down * down_share), rounds)
+        sent = up * up_share + curvature * (down_share**2 / (down_share @ down_share) if curvature else 0.0)
+        return self.pace.slowest(PerClient(sent), PerClient(down * down_share), rounds)
 
 
 def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence[Network]) -> Floats:
@@ -205,10 +207,12 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
     `up` and `down`: what the clients send and receive in a round, in any unit. What comes before round 0 travels with it.
     """
     wire = Wire(up, down, Pace.of(networks))
+    curvature = np.diff(history["curvature_bits"], prepend=0)
     steps = zip(
         np.diff(history["round"], prepend=-1),
-        np.diff(history["uplink_bits"], prepend=0),
+        np.diff(history["uplink_bits"], prepend=0) - curvature,
         np.diff(history["downlink_bits"], prepend=0),
+        curvature,
         strict=True,
     )
     return np.cumsum([wire.seconds(*step) for step in steps])

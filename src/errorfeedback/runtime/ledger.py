@@ -27,7 +27,7 @@ def ownership_bits(support: Support, width: int) -> int:
 @dataclass(eq=False)
 class Ledger:
     """Totals over all clients. `payload`: values, indices and telemetry, without heads and padding: what theory counts.
-    `authors`: the uplink as the paper's plots count it."""
+    `authors`: the uplink as the paper's plots count it. `curvature`: the part of the uplink that is Hessians."""
 
     support: Support
     value_bits: int
@@ -36,6 +36,7 @@ class Ledger:
     downlink: int = 0
     payload: int = 0
     authors: int = 0
+    curvature: int = 0
 
     def __post_init__(self) -> None:
         command = COMMAND_BITS * self.commands
@@ -74,6 +75,7 @@ class Ledger:
         """Up: a shard's message of curvature."""
         bits, payload, _ = curvature.frames.cost(MISSING_BITS, VALUE_BITS)
         self.uplink += bits
+        self.curvature += bits
         self.payload += payload
 
     def compared(self) -> None:
@@ -89,16 +91,17 @@ class Ledger:
             "payload_bits": self.payload,
             "downlink_bits": self.downlink,
             "authors_bits": self.authors,
+            "curvature_bits": self.curvature,
         }
 
     @property
-    def totals(self) -> tuple[int, int, int, int]:
+    def totals(self) -> tuple[int, int, int, int, int]:
         """For a snapshot."""
-        return self.uplink, self.downlink, self.payload, self.authors
+        return self.uplink, self.downlink, self.payload, self.authors, self.curvature
 
     @totals.setter
-    def totals(self, totals: tuple[int, int, int, int]) -> None:
-        self.uplink, self.downlink, self.payload, self.authors = totals
+    def totals(self, totals: tuple[int, int, int, int, int]) -> None:
+        self.uplink, self.downlink, self.payload, self.authors, self.curvature = totals
 
 
 def _answers(messages: list[Message]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from typing import Any
 
 from errorfeedback.core import Model
@@ -131,7 +131,7 @@ class EstimatedGap(Stop):
         return f"an estimated {share:.1e} of all progress is left at round {seen.t}", state
 
     def columns(self, state: Estimate) -> dict[str, float]:
-        return {"estimated_gap": state.gap}
+        return {"estimated_gap": state.gap if isfinite(state.gap) else nan}
 
     def check(self, stepsize: StepSize) -> None:
         if not stepsize.searches:

@@ -24,10 +24,12 @@ COLUMNS = (
     "payload_bits",
     "downlink_bits",
     "authors_bits",
+    "curvature_bits",
     "seconds",
     "validation",
+    "estimated_gap",
 )
-WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits"})
+WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits", "curvature_bits"})
 
 SHOWN = ("f", "grad_norm2", "gamma", "uplink_bits", "downlink_bits")
 """Columns that say at a glance how a run went."""
@@ -41,9 +43,10 @@ class History(dict[str, Floats]):
     round, f, grad_norm2 = ||grad f(x^t)||^2, gamma, G = (1/n) sum ||g_i - grad f_i||^2, c_t = n ||g - grad f||^2 / G,
     lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what all
     clients together sent (whole frames, with head and padding) and received so far; payload_bits: the values, indices and
-    telemetry in the frames, which is what theory counts; authors_bits: the uplink as the paper's plots count it; seconds:
-    without metrics and compilation; validation: the loss on held-out data, where the run had some. Columns that a method has
-    no meaning for, and metrics that were switched off, are NaN.
+    telemetry in the frames, which is what theory counts; authors_bits: the uplink as the paper's plots count it;
+    curvature_bits: the part of uplink_bits that is Hessians; seconds: without metrics and compilation; validation: the loss
+    on held-out data, where the run had some; estimated_gap: what the loss is above its minimum, as a rule that stops by it
+    estimates. Columns that a method has no meaning for, and metrics that were switched off, are NaN.
     """
 
     notes: tuple[str, ...]
