@@ -37,8 +37,8 @@ class There(Stop):
 
 
 def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Curve:
-    """What `train` does by itself, told the link where there is one. Its recipe and its scaling, with nothing chosen here; the
-    intercept is penalised, as everybody's is, and the run ends where the race does and not by its own tolerance."""
+    """What `train` does by itself, told the link where there is one: its recipe and its scaling, with nothing chosen here.
+    The intercept is penalised, as everybody's is, and the run ends where the race does and not by its own tolerance."""
     problem, prox = as_problem(objective, power=0.5, l2=objective.l2)
     networks = None if isinstance(goal, str) else [ef.Network(goal.up, goal.down, goal.latency)] * objective.n
     recipe = few_bits(problem, networks, TOLERANCE)
