@@ -7,6 +7,7 @@ Names are imported when they are first used, so that `import errorfeedback` cost
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from errorfeedback import caches
@@ -23,8 +24,8 @@ caches.ensure_kernels()  # before numba is imported by anything
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
+        raise AttributeError(name)  # a part of the package: Python imports it by itself
     if name in ESTIMATORS:
         return getattr(import_module("errorfeedback.estimators"), name)
     api = import_module("errorfeedback.api")
