@@ -33,7 +33,7 @@ def test_text(data: Path) -> None:
     for word in ("n = 10 clients", "clients per feature", "L_tilde", "DGD", "the least time on the network"):
         assert word in text
     assert "down 1 Mbit/s (not given: same as up), latency 50 ms" in " ".join(text.split())
-    advice = text.index("Run `errorfeedback train` with --k")
+    advice = text.index("Run `errorfeedback train` ")
     assert advice < text.index("hold for the worst case") < text.index("By the theorems")
 
 

@@ -116,7 +116,7 @@ def test_the_scores_of_training_are_those_of_evaluate(folder):
 
 def test_a_network_gives_the_hours_of_training(folder, tmp_path):
     """All on one link, then one client class on a slower one, which then sets the pace."""
-    options = ["--client-column", "shop", "--rounds", 20, "--quiet"]
+    options = ["--client-column", "shop", "--k", 1, "--rounds", 20, "--quiet"]
     times = []
     for name, links in {"same": ["latency=1s"], "mixed": ["a: latency=10s", "latency=1s"]}.items():
         given = [word for link in links for word in ("--network", link)]

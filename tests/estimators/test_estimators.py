@@ -194,7 +194,7 @@ def test_the_held_out_loss_is_weighted_as_the_training_loss(binary):
 def test_a_run_with_held_out_rows_goes_on_from_a_checkpoint(binary, tmp_path):
     X, y = binary
     valid = (X[500:], y[500:])
-    whole = EF21Classifier().fit(X[:500], y[:500], valid=valid)
+    whole = EF21Classifier(k=1).fit(X[:500], y[:500], valid=valid)
 
     class StoppedError(Exception):
         pass
@@ -204,15 +204,15 @@ def test_a_run_with_held_out_rows_goes_on_from_a_checkpoint(binary, tmp_path):
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        EF21Classifier().fit(X[:500], y[:500], valid=valid, watch=stop, checkpoint=Checkpoint(tmp_path, every=10))
-    again = EF21Classifier().fit(X[:500], y[:500], valid=valid, checkpoint=Checkpoint(tmp_path, every=10))
+        EF21Classifier(k=1).fit(X[:500], y[:500], valid=valid, watch=stop, checkpoint=Checkpoint(tmp_path, every=10))
+    again = EF21Classifier(k=1).fit(X[:500], y[:500], valid=valid, checkpoint=Checkpoint(tmp_path, every=10))
     assert again.stopped_ == whole.stopped_
     assert np.array_equal(again.coef_, whole.coef_)
     assert np.array_equal(again.history_["validation"], whole.history_["validation"])
     with pytest.raises(ValueError, match="another run: rounds is 2000 there and 900 here"):
-        EF21Classifier(max_iter=900).fit(X[:500], y[:500], valid=valid, checkpoint=Checkpoint(tmp_path))
+        EF21Classifier(k=1, max_iter=900).fit(X[:500], y[:500], valid=valid, checkpoint=Checkpoint(tmp_path))
     with pytest.raises(ValueError, match="another run: stop is"):
-        EF21Classifier().fit(X[:500], y[:500], valid=(X[500:], 1 - y[500:]), checkpoint=Checkpoint(tmp_path))
+        EF21Classifier(k=1).fit(X[:500], y[:500], valid=(X[500:], 1 - y[500:]), checkpoint=Checkpoint(tmp_path))
 
 
 def test_a_budget_stops_training(binary):

@@ -42,7 +42,7 @@ def test_the_error_names_the_parameter_its_value_and_the_rule(kind, name, value,
 
 
 def test_numpy_numbers_and_the_ends_of_a_range_are_accepted():
-    good = {"n_clients": np.int64(2), "k": np.int32(1), "l1": np.float32(0), "l2": 0, "tol": 0, "budget": np.float64(1e6)}
+    good = {"n_clients": np.int64(2), "k": np.int32(2), "l1": np.float32(0), "l2": 0, "tol": 0, "budget": np.float64(1e6)}
     assert EF21Classifier(**good, max_iter=3, scale=np.bool_(True)).fit(X, Y).n_iter_ == 3
 
 

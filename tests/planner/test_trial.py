@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,7 +14,7 @@ from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.planner.contest import Contest, Entry, hold
-from errorfeedback.planner.contestants import everybody
+from errorfeedback.planner.contestants import by_default, everybody
 
 FACTOR = 1.5
 """What is advised costs at most that much more than the best that compare finds."""
@@ -40,7 +42,8 @@ def measured(objective: Objective, levels: list[int], link: ef.Network | None) -
     """As `compare` does it."""
     problem = objective.problem
     networks = None if link is None else [link] * problem.n
-    runs = hold(problem, everybody(problem, levels), rounds=600, every=2, prox=objective.prox, networks=networks)
+    runners = chain([by_default(problem, objective.prox, networks)], everybody(problem, levels))
+    runs = hold(problem, runners, rounds=600, every=2, prox=objective.prox, networks=networks)
     return Contest.ranked(runs, str(link or ""))
 
 

@@ -59,7 +59,7 @@ class NotConvergedWarning(TrainingWarning, ConvergenceWarning):  # type: ignore[
 
 
 class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
-    """A linear model across clients, trained by EF21 with TopK and the automatic step.
+    """A linear model across clients, trained by EF21: by default in few bits with quasi-Newton steps.
 
     Parameters
     ----------

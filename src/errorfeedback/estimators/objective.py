@@ -105,7 +105,7 @@ def _check_size(part: Problem, rows: GLM) -> None:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         grads = Lifted(np.empty(part.support.size, dtype=part.dtype))
         part.gradients(Point(zero), grads, values=values)
-    finite = np.isfinite(grads).all() and np.isfinite(values).all()
+        finite = np.isfinite(np.square(grads)).all() and np.isfinite(values).all()
     if finite and (values.max() >= np.finfo(np.float64).tiny or not rows.target.any()):
         return
     target, features = (float(np.abs(each).max(initial=0.0)) for each in (rows.target, rows.A.data))

@@ -1,8 +1,9 @@
 """Feature scaling: x = S z with a positive diagonal S leaves Z, hence c, r and alpha, as they are; f(S z) is solved for z.
 
-    S_jj = (mean over clients of the curvature bound of feature j + l2_j)^(-p/2),   (h / m_i) sum_rows a_j^2 at client i,
+    S_jj = h_j^(-p/2) max_k h_k^((p-1)/2),    h_j = mean over clients of (h / m_i) sum_rows a_j^2, + l2_j,
 
-l2 is the curvature of the server's penalty. With p = 1 every feature has curvature 1 and the scaled L is at most the largest
+where h_j bounds the curvature of feature j, h that of the loss, and l2 is that of the server's penalty: so the largest
+curvature becomes 1. With p = 1 every feature has curvature 1 and the scaled L is at most the largest
 number of nonzeros of a row. p = 1/2 is the compromise between that and the data as it is: few-bit messages and quasi-Newton
 directions want features of like size, but on text the curvature of rare words says little of where the loss falls. The
 numbers of a feature in a model of many outputs have the same bound, and one scale.
@@ -112,7 +113,9 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     @property
     def hessian_units(self) -> Model:
         """What is missing to the power 1, with which every diagonal entry is about 1."""
-        return Model(self.scale ** (1.0 / self.power - 1.0)) if self.power else Model(np.ones_like(self.scale))
+        if not self.power:
+            return Model(np.ones_like(self.scale))
+        return Model((self.scale / self.scale.min()) ** (1.0 / self.power - 1.0))
 
     def curvature(self) -> CurvatureBound:
         k = curvature_of(self.inner)
@@ -144,8 +147,8 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
 
 
 def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float = 1.0, l2: float | PerColumn = 0.0) -> Scaled:
-    """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to its
-    (1 - power)-th power, 1 by default; `problem` has the clients of this process.
+    """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to the
+    (1 - power)-th power of its share of the largest one, 1 by default; `problem` has the clients of this process.
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
@@ -159,7 +162,8 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float =
     penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[
         problem.columns[:: problem.support.outputs]
     ]
-    steps = np.rint(-0.5 * power * PER_OCTAVE * np.log2(sums / support.n_total + penalty))
+    octaves = np.log2(sums / support.n_total + penalty)
+    steps = np.rint(-0.5 * PER_OCTAVE * (power * octaves + (1.0 - power) * octaves.max()))
     offsets = _offset_bits(support, support.gather(Model(steps)))
     down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 3) + int((offsets * support.sizes).sum())
     scale = np.exp2(steps / PER_OCTAVE).astype(problem.dtype)

@@ -87,7 +87,7 @@ def training_page(report: TrainingReport, curves: TrainingCurves) -> Page:
     steps = Drawing(curves.figure("steps", {"step size": "gamma"}, Axis("step size", log=True)))
     return Page(
         report.title,
-        "Trained across clients by EF21 with TopK and the automatic step.",
+        "Trained across clients by error feedback (EF21). How, and why so, is said below.",
         [
             Section("Result", [*map(_Warning, report.warnings), report.scores, facts]),
             Section("Loss", [loss, Text(TRAINING), *([Text(HELD_OUT)] if held else [])]),
