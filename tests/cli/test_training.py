@@ -215,7 +215,7 @@ def test_resume_ends_as_train_does(folder, tmp_path, monkeypatch, case):
     assert {**resumed.provenance, "command": ""} == {**facts, "command": ""}
     assert resumed.provenance["command"] == "errorfeedback train data.csv"
     other = call("train", folder / "data.csv", *options, "--k", 2, "--checkpoint", tmp_path / "state", "--out", tmp_path)
-    assert f"--k was {1 if '--k' in words else None} and is 2; use the same, or another folder" in plain(other)
+    assert f"--k was {1 if '--k' in words else 'not given'} and is 2; use the same, or another folder" in plain(other)
 
 
 def test_data_that_does_not_fit_the_model_is_a_sentence(folder, tmp_path):

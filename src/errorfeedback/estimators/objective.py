@@ -105,7 +105,8 @@ def _check_size(part: Problem, rows: GLM) -> None:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         grads = Lifted(np.empty(part.support.size, dtype=part.dtype))
         part.gradients(Point(zero), grads, values=values)
-        finite = np.isfinite(np.square(grads)).all() and np.isfinite(values).all()
+        fourth = np.abs(rows.A.data).max(initial=0.0) ** 4.0 if part is rows else 0.0  # Hessians are squared
+        finite = np.isfinite(np.square(grads)).all() and np.isfinite(values).all() and np.isfinite(fourth)
     if finite and (values.max() >= np.finfo(np.float64).tiny or not rows.target.any()):
         return
     target, features = (float(np.abs(each).max(initial=0.0)) for each in (rows.target, rows.A.data))

@@ -30,7 +30,8 @@ COLUMNS = (
     "estimated_gap",
 )
 WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits", "curvature_bits"})
-
+MISSING = {"curvature_bits": 0}
+"""What a column holds where a run says nothing of it; NaN otherwise."""
 SHOWN = ("f", "grad_norm2", "gamma", "uplink_bits", "downlink_bits")
 """Columns that say at a glance how a run went."""
 ENDS = 3
@@ -54,7 +55,10 @@ class History(dict[str, Floats]):
     def __init__(self, rows: list[dict[str, float]], notes: tuple[str, ...] = ()) -> None:
         super().__init__(
             {
-                name: np.array([row.get(name, np.nan) for row in rows], dtype=np.int64 if name in WHOLE else np.float64)
+                name: np.array(
+                    [row.get(name, MISSING.get(name, np.nan)) for row in rows],
+                    dtype=np.int64 if name in WHOLE else np.float64,
+                )
                 for name in COLUMNS
             }
         )
