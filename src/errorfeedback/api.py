@@ -8,6 +8,7 @@ from typing import Any
 from errorfeedback import compressors, directions, downlinks, methods, probes, stepsizes
 from errorfeedback.clients.memory import Shared as Shared
 from errorfeedback.clients.order import Setup as Setup
+from errorfeedback.clients.own_rows import OwnRows as OwnRows
 from errorfeedback.clients.serving import Host as Host
 from errorfeedback.clients.serving import host as host
 from errorfeedback.compressors.base import Compressor as Compressor
@@ -48,6 +49,7 @@ from errorfeedback.engines.base import Transport as Transport
 from errorfeedback.engines.local import Local as Local
 from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
+from errorfeedback.engines.remote import gathered as gathered
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
 from errorfeedback.methods.dcgd import DCGD as DCGD

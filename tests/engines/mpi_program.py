@@ -15,13 +15,13 @@ from discovery import METHODS
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.clients.joined_problem import joined_problem
 from errorfeedback.clients.shard import Shard
 from errorfeedback.clients.shards import LocalSession
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.scaling import scaled
 from errorfeedback.problems.spread import shard_of_all
-from errorfeedback.runtime.joined_problem import joined_problem
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.validation import Validation
 from errorfeedback.wire.frames import LOSS_FRAME_BITS

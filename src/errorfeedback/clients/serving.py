@@ -38,7 +38,27 @@ VERDICTS = tuple(Verdict)
 """A command is the place of its verdict here."""
 
 
-class Host:
+class Answering:
+    """Bytes in, bytes out: a verb is a function of what it needs."""
+
+    def __init__(self, verbs: dict[str, Callable[[bytes], bytes]]) -> None:
+        self.verbs = verbs
+        self.last: tuple[tuple[int, int], bytes] = ((0, -1), b"")
+
+    def serve(self, sent: bytes) -> bytes:
+        """The answer to a request; to the same request again the same bytes."""
+        try:
+            request = Request.unpack(sent)
+            if (request.run, request.number) != self.last[0]:
+                if request.verb not in self.verbs:
+                    raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
+                self.last = (request.run, request.number), DONE + self.verbs[request.verb](request.body)
+            return self.last[1]
+        except Exception as error:
+            return FAILED + f"{type(error).__name__}: {error}".encode()
+
+
+class Host(Answering):
     """Some clients that are asked by bytes."""
 
     def __init__(self, part: LocalSession, support: Support, setup: Setup) -> None:
@@ -47,12 +67,11 @@ class Host:
         self.downlink = setup.downlink.start(self.x)
         self.kept = deepcopy((self.x, self.downlink))
         self.ctx = Round(0, 0)
-        self.last: tuple[int, bytes] = (-1, b"")
         self.result: Any = None
         self.ended = False
         self.code, self.reason = 0, ""
         """How the run ended, where it has no result: an exit code, and why."""
-        self.verbs: dict[str, Callable[[bytes], bytes]] = {
+        verbs: dict[str, Callable[[bytes], bytes]] = {
             "round": self._round,
             "values": self._values,
             "observe": lambda body: content(self.part.observe(*value_of(body, "the request"))),
@@ -61,18 +80,7 @@ class Host:
             "result": self._result,
             "close": self._close,
         }
-
-    def serve(self, sent: bytes) -> bytes:
-        """The answer to a request; to the same request again the same bytes."""
-        try:
-            request = Request.unpack(sent)
-            if request.number != self.last[0]:
-                if request.verb not in self.verbs:
-                    raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
-                self.last = request.number, DONE + self.verbs[request.verb](request.body)
-            return self.last[1]
-        except Exception as error:
-            return FAILED + f"{type(error).__name__}: {error}".encode()
+        super().__init__(verbs)
 
     def _round(self, body: bytes) -> bytes:
         t, seed, flags, length = ROUND.unpack_from(body)

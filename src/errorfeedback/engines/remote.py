@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, count, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,14 +34,49 @@ from errorfeedback.wire.truncated import numbers, patterns
 T = TypeVar("T")
 
 
+def new_run() -> int:
+    """A number that no other run has."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
+def gathered(transport: Transport, hosts: int) -> tuple[Problem, Model | None]:
+    """The problem of that many hosts with rows of their own (`OwnRows`), as a server knows it that has none; and S of
+    x = S z where they scaled it, on the active features."""
+    run, heard = new_run(), [content((True, (k, hosts))) for k in range(hosts)]
+    for number in count():
+        transport.send([Request("prepare", number, each, run).pack() for each in heard])
+        ready, said = zip(*(value_of(each, transport.name(k)) for k, each in enumerate(received(transport))), strict=True)
+        if all(ready):
+            (problem, scale, _), *_ = said
+            return problem.elsewhere([0, *accumulate(clients for _, _, clients in said)]), scale
+        heard = [content((False, list(said)))] * hosts
+    raise AssertionError("a shard comes to an end of its questions")
+
+
+def received(transport: Transport) -> list[bytes]:
+    """The hosts' answers; a host that has none ends the run."""
+    answers = transport.receive()
+    for k, answer in enumerate(answers):
+        if answer[:1] != DONE:
+            transport.fail(k, answer[1:].decode(errors="replace"))
+    return [answer[1:] for answer in answers]
+
+
 class RemoteSession:
     """Hosts that are asked by bytes, after the clients of this process (`own`), where it has some.
 
-    `cuts`: 0, ..., n: where the clients of each part begin and the last one ends; the first part is this process's own.
+    `cuts`: 0, ..., n: where the clients of each part begin and the last one ends; the first part is this process's own,
+    where it has one. `start`: the hosts know nothing of the run yet (`OwnRows`).
     """
 
     def __init__(
-        self, transport: Transport, problem: Problem, setup: Setup, cuts: Sequence[int], own: LocalSession | None = None
+        self,
+        transport: Transport,
+        problem: Problem,
+        setup: Setup,
+        cuts: Sequence[int],
+        own: LocalSession | None = None,
+        start: bool = False,
     ) -> None:
         self.transport, self.setup, self.own = transport, setup, own
         self.support, self.dtype = problem.support, problem.dtype
@@ -48,8 +84,11 @@ class RemoteSession:
         self.supports = self.parts[1:] if own is not None else self.parts
         self.operators = [setup.method.compressor.on(support) for support in self.supports]
         """The hosts' compressors: to tell what they need not send."""
-        self.number, self.ctx, self.placed = 0, Round(0, 0), False
+        self.run, self.number, self.ctx, self.placed = new_run(), 0, Round(0, 0), False
         self.open, self.waiting = True, False
+        if start:
+            self._ask("start", content(setup))
+            self._answers()
 
     def carry(self, job: Callable[[], T]) -> T:
         with self.transport.running():
@@ -157,17 +196,14 @@ class RemoteSession:
 
     def _send(self, verb: str, bodies: list[bytes]) -> None:
         self.number += 1
-        self.transport.send([Request(verb, self.number, body).pack() for body in bodies])
+        self.transport.send([Request(verb, self.number, body, self.run).pack() for body in bodies])
         self.waiting = True
 
     def _answers(self) -> list[bytes]:
-        answers = self.transport.receive()
-        self.waiting = False
-        for k, answer in enumerate(answers):
-            if answer[:1] != DONE:
-                self.open = False
-                self.transport.fail(k, answer[1:].decode(errors="replace"))
-        return [answer[1:] for answer in answers]
+        self.waiting, self.open = False, False
+        answers = received(self.transport)
+        self.open = True
+        return answers
 
     def _values_of(self, answers: list[bytes]) -> list[Any]:
         return [value_of(answer, self.transport.name(k)) for k, answer in enumerate(answers)]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from errorfeedback.clients.joined_problem import joined_problem
 from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
@@ -24,7 +25,6 @@ from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
 from errorfeedback.problems.spread import shard_of_all
-from errorfeedback.runtime.joined_problem import joined_problem
 
 
 @dataclass(frozen=True, eq=False)

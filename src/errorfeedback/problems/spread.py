@@ -6,6 +6,7 @@ Every process knows who owns which feature, and every client's L_i; nothing else
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -24,7 +25,7 @@ from errorfeedback.sparsity.support import Support, runs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spread(Problem, Bounded, Twice, Normed, Prepared):
-    """All clients; `part` has this process's own. Made by `runtime.joined_problem`."""
+    """All clients; `part` has this process's own. Made by `clients.joined_problem`."""
 
     L_i: PerClient
     size: int
@@ -42,6 +43,11 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
         object.__setattr__(self, "_part", part)
         object.__setattr__(self, "_processes", processes)
         object.__setattr__(self, "_cuts", (0, *accumulate(processes.all(part.n))))
+        return self
+
+    def elsewhere(self, cuts: Sequence[int]) -> Spread:
+        """As a server knows it that has no rows: `cuts` is where the clients of each place begin and the last one ends."""
+        object.__setattr__(self, "_cuts", tuple(cuts))
         return self
 
     @property

@@ -1,8 +1,9 @@
 """What an engine carries to a shard and back, as bytes.
 
-A request is its verb, a newline, a sequence number, and what the verb needs; an answer is `DONE` or `FAILED`, and what was
-asked for or why there is none. `clients.serving` answers them, `engines.remote` asks.
+A request is its verb, a newline, its run, a sequence number, and what the verb needs; an answer is `DONE` or `FAILED`, and
+what was asked for or why there is none. `clients.serving` answers them, `engines.remote` asks.
 
+    prepare, start   before the rounds, where the server has no rows (`clients.own_rows`)
     round    round and seed (i64 each), flags (u8), length of the probes (u32), probes (packed), frames down -> frames up
     values   kept (u8) -> one framed loss per client
     observe  x and whether to look at losses (packed) -> packed; in a simulation only
@@ -15,7 +16,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-HEAD = struct.Struct("<Q")
+HEAD = struct.Struct("<QQ")
 ROUND = struct.Struct("<qqBI")
 FLAG = struct.Struct("<B")
 DONE, FAILED = b"=", b"!"
@@ -25,18 +26,19 @@ MOVED, PLACED, CURVED = 1, 2, 4
 
 @dataclass(slots=True, frozen=True)
 class Request:
-    """What is asked of a shard. The same number asks for the same answer again."""
+    """What is asked of a shard. The same number of the same run asks for the same answer again."""
 
     verb: str
     number: int
     body: bytes = b""
+    run: int = 0
 
     def pack(self) -> bytes:
         """
         >>> Request.unpack(Request("close", 7).pack())
-        Request(verb='close', number=7, body=b'')
+        Request(verb='close', number=7, body=b'', run=0)
         """
-        return b"".join((self.verb.encode(), b"\n", HEAD.pack(self.number), self.body))
+        return b"".join((self.verb.encode(), b"\n", HEAD.pack(self.run, self.number), self.body))
 
     @classmethod
     def unpack(cls, sent: bytes) -> Request:
@@ -44,7 +46,8 @@ class Request:
         start = len(verb) + 1
         if not newline or not verb.isalpha() or len(sent) < start + HEAD.size:
             raise ValueError(f"not a request: it begins with {bytes(sent[:VERB])!r}")
-        return cls(verb.decode(), HEAD.unpack_from(sent, start)[0], sent[start + HEAD.size :])
+        run, number = HEAD.unpack_from(sent, start)
+        return cls(verb.decode(), number, sent[start + HEAD.size :], run)
 
 
 VERB = 16

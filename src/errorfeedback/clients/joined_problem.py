@@ -15,8 +15,11 @@ from errorfeedback.smoothness.constants import smoothness
 
 def joined_problem(part: Problem, processes: ProcessGroup) -> Problem:
     """The problem of all processes' clients, where `part` is this one's (`problems.spread.shard_of_all`, or that scaled)."""
-    if processes.size == 1:
-        return part
+    return part if processes.size == 1 else spread_over(part, processes)
+
+
+def spread_over(part: Problem, processes: ProcessGroup) -> Spread:
+    """The same as everybody can know it: without anybody's rows but those of this process."""
     owned = part.support.by_feature
     support = joined_support(owned.indices, owned.sizes, owned.d, processes).times(part.support.outputs)
     everyone = processes.all((smoothness(part).L_i, part.work, digests(part)))

@@ -1,0 +1,124 @@
+"""A server without rows, and shards that have nothing but their own: set up, run, kept and resumed by bytes alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import errorfeedback as ef
+from errorfeedback.wire.requests import DONE, FAILED, Request
+
+N, D = 9, 14
+CUTS = (0, 2, 6, 9)
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6 * N, D)) * (rng.random((6 * N, D)) < 0.3) * 2.0 ** rng.integers(-4, 5, D)
+    A[np.arange(6 * N), np.arange(6 * N) % (D - 1)] = 1.0  # nobody has the last column
+    return A, rng.standard_normal(6 * N), np.repeat(np.arange(N), 6)
+
+
+def part(lo, hi):
+    A, b, clients = rows()
+    mine = (lo <= clients) & (clients < hi)
+    return ef.least_squares(A[mine], b[mine], clients[mine])
+
+
+@dataclass(eq=False)
+class Places(ef.Engine, ef.Transport):
+    """Hosts with rows of their own; this engine sees bytes."""
+
+    places: list
+    answers: list = field(default_factory=list)
+
+    def open(self, problem, setup):
+        return ef.RemoteSession(self, problem, setup, problem.cuts, start=True)
+
+    def send(self, requests):
+        self.answers = [place.serve(sent) for place, sent in zip(self.places, requests, strict=True)]
+
+    def receive(self):
+        return self.answers
+
+
+def gathered(scale=False, cuts=CUTS):
+    engine = Places([ef.OwnRows(part(lo, hi), scale) for lo, hi in pairwise(cuts)])
+    return engine, *ef.gathered(engine, len(engine.places))
+
+
+def whole(scale):
+    problem = ef.least_squares(*rows())
+    return ef.scaled(problem) if scale else problem
+
+
+def assert_same_bits(a, b):
+    assert np.array_equal(a.x, b.x)
+    for column in a.history.keys() - {"seconds"}:
+        assert np.array_equal(a.history[column], b.history[column], equal_nan=True), column
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("rule", [ef.Automatic(), ef.Constant(0.01)], ids=str)
+@pytest.mark.parametrize("cuts", [CUTS, (0, 9), tuple(range(10))], ids=str)
+def test_the_bits_and_their_number_are_those_of_one_process(cuts, rule, scale):
+    engine, problem, S = gathered(scale, cuts)
+    expected = whole(scale)
+    if scale:
+        assert np.array_equal(S, expected.scale)
+    options = {"rounds": 60, "every": 7, "downlink": ef.Changed()}
+    one = ef.solve(expected, ef.EF21(ef.TopK(2)), rule, **options)
+    assert_same_bits(one, ef.solve(problem, ef.EF21(ef.TopK(2)), rule, engine=engine, **options))
+    other = ef.MARINA(ef.RandK(2), 0.3)  # the same places serve the next run
+    fixed = options | {"stepsize": ef.Constant(0.01)}
+    assert_same_bits(ef.solve(expected, other, **fixed), ef.solve(problem, other, engine=engine, **fixed))
+
+
+def test_the_server_has_no_rows_and_says_so():
+    engine, problem, _ = gathered()
+    with pytest.raises(ValueError, match="the rows of this problem lie on several ranks"):
+        ef.solve(problem, ef.EF21(ef.TopK(2)), ef.Best(), rounds=1, engine=engine)
+    with pytest.raises(ValueError, match="the rows of this problem lay on several ranks"):
+        ef.solve(problem, ef.EF21(ef.TopK(2)), ef.Automatic(), rounds=1)
+
+
+def test_it_goes_on_from_a_checkpoint(tmp_path):
+    class StopError(Exception):
+        pass
+
+    def watch(row):
+        if row["round"] == 35:
+            raise StopError
+
+    engine, problem, _ = gathered()
+    options = {"problem": problem, "method": ef.EF21(ef.TopK(2)), "stepsize": ef.Automatic(), "rounds": 60, "every": 5}
+    with pytest.raises(StopError):
+        ef.solve(**options, engine=engine, watch=watch, checkpoint=ef.Checkpoint(tmp_path, every=10))
+    again, same, _ = gathered()
+    assert_same_bits(ef.solve(**options, engine=engine), ef.resume(tmp_path, problem=same, engine=again))
+
+
+def test_places_whose_rows_do_not_fit_together_are_named():
+    A, b, clients = rows()
+    other = ef.logistic(A[clients > 5], np.sign(b[clients > 5]), clients[clients > 5])
+    engine = Places([ef.OwnRows(part(0, 6)), ef.OwnRows(other)])
+    with pytest.raises(RuntimeError, match="host 0 failed: ValueError: the ranks' rows are for"):
+        ef.gathered(engine, 2)
+
+
+def test_what_comes_too_early_or_makes_no_sense_is_answered_with_a_reason():
+    place = ef.OwnRows(part(0, 9))
+    for verb in ("start", "round", "prepare"):
+        answer = place.serve(Request(verb, 1, b"").pack())
+        assert answer[:1] == FAILED
+        assert len(answer) > 20
+    assert place.serve(b"nonsense")[:1] == FAILED
+    engine = Places([place])
+    problem, _ = ef.gathered(engine, 1)
+    ef.solve(problem, ef.EF21(ef.TopK(2)), ef.Constant(0.01), rounds=3, engine=engine)
+    assert place.ended
+    assert place.serve(b"nonsense")[:1] == FAILED
+    assert place.serve(Request("memory", 99, run=7).pack())[:1] == DONE
