@@ -11,8 +11,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def live(problem, setup, lo, hi, requests, answers):
-    """The whole life of a process."""
-    place = ef.host(problem, setup, lo, hi)
+    place = ef.host(problem, setup, lo, hi)  # this is the whole life of a process
     while not place.ended:
         answers.put(place.serve(requests.get()))
 

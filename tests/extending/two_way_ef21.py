@@ -27,15 +27,14 @@ class TopOfTheChange(ef.Downlink):
     def send(self, w, x, step):
         change = step.direction - w
         largest = np.sort(np.argsort(-np.abs(change), kind="stable")[: self.m])
-        told = np.zeros_like(x)
-        told[largest] = change[largest]
-        message = ef.Broadcast(told, largest, (step.gamma,))
-        step.taken = -step.gamma * (w + told)
-        return message, self.receive(w, x, message)
+        b = ef.Broadcast(change, largest, (step.gamma,))
+        w = self.receive(w, x, b)
+        step.taken = -step.gamma * w
+        return b, w
 
-    def receive(self, w, x, told):
-        w[told.features] += told.values[told.features]
-        x -= told.numbers[0] * w
+    def receive(self, w, x, b):
+        w[b.features] += b.values[b.features]
+        x -= b.numbers[0] * w
         return w
 
     @classmethod
