@@ -15,6 +15,7 @@ from ef21_sgdm import EF21SGDM
 from fed_avg import FedAvg
 from functions import probed
 from huber import Huber
+from normalised import Normalised
 from poisson import Poisson
 from preconditioned import AdaGrad
 from queues import Processes
@@ -86,6 +87,7 @@ CASES = {
     "Scaffnew": lambda: options(squares(), Scaffnew(rate=0.02), 1.0),
     "minibatches of many classes": lambda: options(classes(), EF21SGDM(ef.TopK(9), batch=4), 0.2),
     "local steps with many classes": lambda: options(classes(), FedAvg(rate=0.1), 1.0),
+    "a number that clients tell": lambda: options(squares(), EF21, 0.05) | {"stepsize": Normalised(longest=0.05)},
     "a preconditioner on the server": lambda: options(squares(), EF21, 0.2, direction=AdaGrad()),
 }
 each = pytest.mark.parametrize("name", CASES)
