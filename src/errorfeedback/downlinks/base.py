@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,11 +39,27 @@ class Step:
     quadratic: Callable[[], Callable[[Model], float] | None] = lambda: None
     """What is believed of the curvature where the step begins: makes v -> v' B v, where there is a model."""
     taken: Model | None = None
+    _nowhere: Model = field(init=False, repr=False)
+    _everything: Broadcast | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._nowhere = Model(self.scratch[:0])
+
+    def next(self, direction: Model, gamma: float, asked: bool) -> Step:
+        """The step of the next round."""
+        self.direction, self.gamma, self.asked, self.taken = direction, gamma, asked, None
+        return self
+
+    def everything(self, x: Model) -> Broadcast:
+        """All of x."""
+        if self._everything is None or self._everything.values is not x:
+            self._everything = Broadcast(x)
+        return self._everything
 
     def take(self, x: Model) -> None:
         """Go there, all the way, in place."""
         if self.prox is None:
-            descend(x, self.direction, self.gamma, self.scratch if self.asked else Model(self.scratch[:0]))
+            descend(x, self.direction, self.gamma, self.scratch if self.asked else self._nowhere)
         else:
             self.scratch[:] = x
             x -= self.gamma * self.direction

@@ -24,7 +24,7 @@ class Whole(Downlink):
 
     def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
         step.take(x)
-        return Broadcast(x), None
+        return step.everything(x), None
 
     def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
         x[broadcast.features] = broadcast.values[broadcast.features]

@@ -63,13 +63,14 @@ class Ledger:
         numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(broadcast.numbers)
         self.downlink += frames.cost(numbers, self.value_bits).bits
 
-    def received(self, message: Message, telemetry_bits: int, first: bool) -> None:
-        """Up: a shard's message, with `telemetry_bits` of telemetry from each client."""
-        bits, payload, authors = message.frames.cost(telemetry_bits, self.value_bits)
-        self.uplink += bits
-        self.payload += payload
-        if not first:
-            self.authors += authors
+    def received(self, messages: list[Message], telemetry_bits: int, first: bool) -> None:
+        """Up: the shards' messages, with `telemetry_bits` of telemetry from each client."""
+        for message in messages:
+            bits, payload, authors = message.frames.cost(telemetry_bits, self.value_bits)
+            self.uplink += bits
+            self.payload += payload
+            if not first:
+                self.authors += authors
 
     def bent(self, curvature: Message) -> None:
         """Up: a shard's message of curvature."""

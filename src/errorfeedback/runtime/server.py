@@ -67,7 +67,7 @@ class Server:
 
     def __post_init__(self) -> None:
         d, dtype, self.n = self.theory.d, self.theory.problem.dtype, self.theory.n
-        self.total, self.step = np.empty((2, d), dtype=dtype)  # scratch: a round allocates nothing of size d
+        self.total, self.scratch = np.empty((2, d), dtype=dtype)  # scratch: a round allocates nothing of size d
         self.rows: list[dict[str, float]] = []
         self.guard = Guard(self.stops, self.observer, self.stepsize.searches)
         self.snapshots = Snapshots(self.ledger, self.stops, self.rows)
@@ -84,10 +84,12 @@ class Server:
         writer: CheckpointWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
+        commands = self.stepsize.commands
         if writer is not None and writer.snapshot is not None:
             first, s, clock = self.snapshots.recall(writer.snapshot, session)
             if writer.snapshot["stopped"]:
                 return Ended(*self.guard.choice(session, s), writer.snapshot["stopped"], first - 1, self.rows)
+        step = self._first_step(s)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
             order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict, self.direction.asks(s.direction, s.gained))
@@ -98,7 +100,8 @@ class Server:
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
             direction = self._direction(s, g, telemetry)
             gamma, s.rule = self.stepsize.next(s.rule, self.theory, self.method, telemetry)
-            s.verdict = self.stepsize.verdict(s.rule)
+            if commands:
+                s.verdict = self.stepsize.verdict(s.rule)
             stopped = self._stopped(t, rounds, s, telemetry, clock) if watched or t == rounds else ""
             if due(t) or stopped:
                 row = self._record(t, gamma, s, session, g, clock, metrics, watch)
@@ -107,13 +110,15 @@ class Server:
             if s.verdict is Verdict.KEEP:
                 self.guard.keep(s)
             if stopped:
-                self._save(writer, t, stopped, s, clock, session)
+                if writer is not None:
+                    self._save(writer, t, stopped, s, clock, session)
                 return Ended(*self.guard.choice(session, s), stopped, t, self.rows)
-            if s.verdict.goes_back:
+            if commands and s.verdict.goes_back:
                 self.guard.restore(s)
             if s.verdict is not Verdict.RESTORE:
-                self._advance(s, t, direction, gamma, watched or bool(probes))
-            self._save(writer, t, "", s, clock, session)
+                self._advance(s, t, step.next(direction, gamma, watched or bool(probes)))
+            if writer is not None:
+                self._save(writer, t, "", s, clock, session)
         raise AssertionError("the last round stops")
 
     def _begin(self, x: Model) -> State:
@@ -128,13 +133,13 @@ class Server:
 
     def _estimate(self, s: State, order: Order, messages: list[Message]) -> Model:
         """g from the mean message, which is added up in client order: the number of shards changes no bit."""
-        t, value_bits = order.ctx.t, self.ledger.value_bits
-        telemetry_bits = int(widths_of(order.probes, value_bits).sum()) if order.probes else 0
-        self.ledger.sent(order.broadcast, messages, everybody=telemetry_bits > 0 or t == 0 or not self.method.rests)
-        n, last = self.n, len(messages) - 1
+        t, ledger = order.ctx.t, self.ledger
+        telemetry_bits = int(widths_of(order.probes, ledger.value_bits).sum()) if order.probes else 0
+        ledger.sent(order.broadcast, messages, telemetry_bits > 0 or t == 0 or not self.method.rests)
+        ledger.received(messages, telemetry_bits, t == 0)
+        last = len(messages) - 1
         for k, message in enumerate(messages):
-            self.ledger.received(message, telemetry_bits, first=t == 0)
-            message.scatter(self.total, k == 0, n if k == last else 0)
+            message.scatter(self.total, k == 0, self.n if k == last else 0)
         if t == 0:
             g, s.method = self.method.server_init(self.total, order.ctx)
         else:
@@ -190,19 +195,22 @@ class Server:
         telemetry.length = self.direction.length(s.direction)
         return s.aim
 
-    def _advance(self, s: State, t: int, direction: Model, gamma: float, asked: bool) -> None:
-        """Everybody's step, and what the rule may know of it."""
+    def _first_step(self, s: State) -> Step:
+        """One for all rounds."""
         prox = None if self.direction.adds_penalty else self.prox
-        step = Step(direction, gamma, prox, self.step, asked, lambda: self.direction.quadratic(s.direction))
+        return Step(s.x, 0.0, prox, self.scratch, False, lambda: self.direction.quadratic(s.direction))
+
+    def _advance(self, s: State, t: int, step: Step) -> None:
+        """Everybody's step, and what the rule may know of it."""
         s.broadcast, s.downlink = self.downlink.send(s.downlink, s.x, step)
         if self.method.stands(t) and self.prox is None:
             s.broadcast = None
-        if asked:
+        if step.asked:
             assert step.taken is not None, f"{self.downlink} must say how it moved"
             estimate = self.method.estimate(s.method)
             known = 0.0 if estimate is None else dot(step.taken, estimate)
             slope = 0.0 if s.gradient is None else dot(step.taken, s.gradient)
-            s.move = Move(norm2(step.taken), dot(step.taken, step.direction), gamma, known, slope)
+            s.move = Move(norm2(step.taken), dot(step.taken, step.direction), step.gamma, known, slope)
 
     def _stopped(self, t: int, rounds: int, s: State, telemetry: Telemetry | None, clock: Clock) -> str:
         """Why the run ends here, if it does. Every rule sees every round, also the last."""
@@ -243,9 +251,9 @@ class Server:
                 watch(row)
         return row
 
-    def _save(self, writer: CheckpointWriter | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
+    def _save(self, writer: CheckpointWriter, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
         """A checkpoint after round t, where one is due."""
-        if writer is not None and writer.due(t, bool(stopped)):
+        if writer.due(t, bool(stopped)):
             with clock.paused():
                 writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))
 
