@@ -21,14 +21,14 @@ from rich.table import Table
 
 GOAL = 0.95
 WORKLOADS = {
-    "synthetic, c/n = 0.05": "synthetic(5, 1000)",
-    "synthetic, c/n = 0.5": "synthetic(50, 300)",
-    "synthetic, c/n = 0.9": "synthetic(90, 300)",
-    "logistic, a9a, 300 clients": "a9a(100)",
-    "logistic, a9a, two threads": "a9a(100, ef.Threads(2))",
+    "synthetic, c/n = 0.05": "synthetic(5, 60)",
+    "synthetic, c/n = 0.5": "synthetic(50, 15)",
+    "synthetic, c/n = 0.9": "synthetic(90, 10)",
+    "logistic, a9a, 300 clients": "a9a(5)",
+    "logistic, a9a, two threads": "a9a(5, ef.Threads(2))",
     "a9a, file to problem": "reading()",
-    "n = 100,000, 10 M nonzeros": "large(3)",
-    "n = 100,000, two threads": "large(3, ef.Threads(2))",
+    "n = 100,000, 10 M nonzeros": "large(2)",
+    "n = 100,000, two threads": "large(2, ef.Threads(2))",
     "n = 100,000: L, L_i, L_plus": "constants()",
 }
 """What the process of a checkout is asked for: a function that takes no argument and returns seconds."""

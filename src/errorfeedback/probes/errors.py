@@ -8,16 +8,17 @@ from typing import ClassVar
 from errorfeedback.core import Floats, Lifted, PerClient, Round
 from errorfeedback.methods.node import Node
 from errorfeedback.probes.base import Hearing, Probe
+from errorfeedback.wire.truncated import all_digits
 
 
 @dataclass(frozen=True)
 class Errors(Probe):
-    """One number per client, in the precision of the run."""
+    """One number per client, with all digits of the run's precision."""
 
     of_new_memory: ClassVar[bool] = True
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
-        return (value_bits,)
+        return (all_digits(value_bits),)
 
     def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
         return node.support.norms2(error_of(node))[:, None], None

@@ -17,6 +17,7 @@ from errorfeedback.methods.node import Node
 from errorfeedback.probes.base import Hearing, Probe
 from errorfeedback.probes.errors import error_of
 from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.truncated import all_digits
 
 SIGNS = -(2**41)
 """Feature j's signs come from the stream SIGNS - j: apart from all other streams."""
@@ -32,7 +33,7 @@ class Sketches(Probe):
     of_new_memory: ClassVar[bool] = True
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
-        return (value_bits,) * self.size
+        return (all_digits(value_bits),) * self.size
 
     def tell(self, memory: None, node: Node, ctx: Round) -> tuple[Floats, None]:
         return sketches(error_of(node), node.support, self.size, ctx), None

@@ -16,6 +16,7 @@ from errorfeedback.wire.coding import NO_UNITS, Coding, Patterns
 
 HEAD = 12
 """Sign and exponent."""
+FLOAT32_DIGITS = 23
 
 
 def relative_error(bits: int) -> float:
@@ -25,6 +26,15 @@ def relative_error(bits: int) -> float:
     0.03125
     """
     return float(2.0 ** (HEAD - 1 - bits)) if bits < VALUE_BITS else 0.0
+
+
+def all_digits(value_bits: int) -> int:
+    """The bits that keep every digit of a value of the run: those of a float32 take 3 more beside a float64's exponent.
+
+    >>> all_digits(64), all_digits(32)
+    (64, 35)
+    """
+    return VALUE_BITS if value_bits == VALUE_BITS else HEAD + FLOAT32_DIGITS
 
 
 def truncated(values: Floats, bits: int) -> Floats:
