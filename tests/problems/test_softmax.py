@@ -167,6 +167,27 @@ def test_scaling_changes_the_variable_and_nothing_else():
     assert np.diff(plain.A.indptr).max() >= smoothness(scaled).L
 
 
+def test_a_scale_in_the_rows_is_a_scale_of_the_variable():
+    """Samples, own points and all; and the rows of the data are as they were."""
+    A, y, clients = rows()
+    plain = ef.softmax(A * 10.0 ** np.arange(9), y, clients)
+    scaled, data = ef.scaled(plain), plain.A.data.copy()
+    x, sample = np.random.default_rng(0).standard_normal(plain.d), ef.Sample(3, ef.Round(1, 0))
+    lifted = plain.support.gather(scaled.scale)
+    a, b = np.empty((2, plain.support.size))
+    for here, there in (
+        (ef.Point(x), ef.Point(scaled.scale * x)),
+        (ef.Point(own=plain.support.gather(x)), ef.Point(own=plain.support.gather(scaled.scale * x))),
+    ):
+        for chosen in (None, sample):
+            scaled.gradients(here, a, rows=chosen)
+            plain.gradients(there, b, rows=chosen)
+            np.testing.assert_allclose(a, lifted * b, rtol=1e-9, atol=1e-12)
+    assert np.array_equal(plain.A.data, data)
+    penalised = ef.softmax(A, y, clients, regularizer=ef.NonconvexPenalty(0.5))
+    assert penalised.stretched(scaled.scale) is None
+
+
 def test_clients_at_points_of_their_own_and_samples_of_rows():
     problem = ef.softmax(*rows())
     rng = np.random.default_rng(0)

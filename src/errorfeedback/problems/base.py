@@ -222,6 +222,14 @@ class ReadsAhead(ABC):
         """The rest of `gradients` at that x."""
 
 
+class Stretchable(ABC):
+    """A problem that may have a scale of its variable in its data, in place of a product with it in every round."""
+
+    @abstractmethod
+    def stretched(self, scale: Model) -> Problem | None:
+        """f(S z) as a function of z, with numbers of a feature that have the same scale; None where that does not pay."""
+
+
 def curvature_of(problem: Problem) -> CurvatureBound:
     """What bounds the Hessians, or an error that says what to do without."""
     if not isinstance(problem, Bounded):

@@ -10,7 +10,7 @@ feature has its q numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any
@@ -21,7 +21,7 @@ from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample
 from errorfeedback.keyed import sampled_rows
-from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, ReadsAhead, Twice
+from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, ReadsAhead, Stretchable, Twice
 from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
@@ -36,7 +36,7 @@ LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, EqualEntries, CSR)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GLM(Problem, Bounded, Twice, ReadsAhead):
+class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
     """A linear model trained across clients. Made by `least_squares`, `logistic`, `softmax`, or `glm` for any other loss
     (`linear_models`)."""
 
@@ -163,7 +163,7 @@ class GLM(Problem, Bounded, Twice, ReadsAhead):
 
     @property
     def work(self) -> int:
-        return int(self.A.nnz) * self.loss.outputs + self.support.size
+        return int(self.A.nnz) + self.support.size
 
     def shard(self, lo: int, hi: int) -> GLM:
         a, b = self.rows[lo], self.rows[hi]
@@ -192,6 +192,13 @@ class GLM(Problem, Bounded, Twice, ReadsAhead):
             sample_weight=None if self.sample_weight is None else self.sample_weight[a:b],
             weight_sum=self.weight_sum,
         )
+
+    def stretched(self, scale: Model) -> GLM | None:
+        if self.loss.outputs == 1 or self.regularizer.curvature:
+            return None  # a copy of the rows is not worth it, or the penalty would need the scale too
+        data = self.A.data * scale[:: self.loss.outputs][self.A.indices]
+        A, lifted = (sparse.csr_array((data, each.indices, each.indptr), shape=each.shape) for each in (self.A, self.lifted))
+        return replace(self, A=A, lifted=lifted)
 
     @property
     def bends(self) -> bool:

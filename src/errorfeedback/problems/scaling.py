@@ -22,7 +22,16 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point, Sample
-from errorfeedback.problems.base import Bounded, CurvatureBound, Prepared, Problem, ReadsAhead, Twice, curvature_of
+from errorfeedback.problems.base import (
+    Bounded,
+    CurvatureBound,
+    Prepared,
+    Problem,
+    ReadsAhead,
+    Stretchable,
+    Twice,
+    curvature_of,
+)
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.hessians import times_outer
 from errorfeedback.problems.process_group import SINGLE, ProcessGroup
@@ -50,18 +59,31 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     def setup_bits(self) -> tuple[int, int]:
         return self.exchange
 
+    @cached_property
+    def _stretched(self) -> Problem | None:
+        """The same with S in the data, where that pays."""
+        return self.inner.stretched(self.scale) if isinstance(self.inner, Stretchable) else None
+
     def values(self, at: Point) -> PerClient:
-        return self.inner.values(self._inside(at))
+        return self.inner.values(self._inside(at)) if self._stretched is None else self._stretched.values(at)
 
     def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
+        if self._stretched is not None:
+            self._stretched.gradients(at, out, rows=rows, values=values)
+            return
         self.inner.gradients(self._inside(at), out, rows=rows, values=values)
         self._stretch(out)
 
     def read_ahead(self, x: Model, work: Lifted) -> bool:
+        if self._stretched is not None:
+            return isinstance(self._stretched, ReadsAhead) and self._stretched.read_ahead(x, work)
         far = x.nbytes >= FAR and x.shape == (self.d,)
         return far and isinstance(self.inner, ReadsAhead) and self.inner.read_ahead(Model(self.scale * x), work)
 
     def gradients_after_reading(self, x: Model, out: Lifted, values: PerClient | None) -> None:
+        if isinstance(self._stretched, ReadsAhead):
+            self._stretched.gradients_after_reading(x, out, values)
+            return
         assert isinstance(self.inner, ReadsAhead), "who does not read ahead has not read"
         self.inner.gradients_after_reading(Model(self.scale * x), out, values)
         self._stretch(out)
