@@ -39,7 +39,7 @@ class There(Stop):
 def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Curve:
     """What `train` does by itself, told the link where there is one: its recipe and its scaling, with nothing chosen here.
     The intercept is penalised, as everybody's is, and the run ends where the race does and not by its own tolerance."""
-    problem, prox = as_problem(objective, power=0.5, l2=objective.l2)
+    problem, prox = as_problem(objective, power=None, l2=objective.l2)
     networks = None if isinstance(goal, str) else [ef.Network(goal.up, goal.down, goal.latency)] * objective.n
     recipe = few_bits(problem, networks, TOLERANCE)
     run = ef.solve(
@@ -63,7 +63,7 @@ def top1(objective: Objective, target: float, most: int) -> dict[str, Curve]:
     return {"K = 1": curve_of(run, np.ones(objective.n), objective.sizes.astype(np.float64))}
 
 
-def as_problem(objective: Objective, *, power: float, l2: float = 0.0) -> tuple[Scaled, ef.ElasticNet]:
+def as_problem(objective: Objective, *, power: float | None, l2: float = 0.0) -> tuple[Scaled, ef.ElasticNet]:
     """The same objective as the library has it, in the variable z = x / S: the column of ones is in A, and penalised like
     the others. `l2` is what the scale knows of the penalty."""
     rows = ef.logistic(objective.A, objective.y, objective.clients, sample_weight=np.ones(objective.m))

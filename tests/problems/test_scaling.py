@@ -33,15 +33,40 @@ def test_every_feature_has_curvature_about_one(problem):
     assert np.all(diagonal >= 2**-0.75 * (1 - 1e-12))
 
 
-def test_half_the_power_brings_curvatures_to_their_square_root_with_l2_inside(problem):
+def test_a_power_brings_curvatures_to_a_power_of_their_share_with_l2_inside(problem):
     s, l2 = scaled(problem, power=0.5, l2=1e-2), 1e-2
     k = problem.curvature()
     diagonal = (k.A.power(2).T @ k.weights) / problem.n
-    wanted = (diagonal + l2) ** -0.25 * (diagonal + l2).max() ** -0.25
-    assert np.all(s.scale <= 2**0.375 * wanted)  # 2^(1/8) by its own rounding, 2^(1/8) twice by that of the sums
-    assert np.all(s.scale >= 2**-0.375 * wanted)
+    wanted = (diagonal + l2) ** -0.25 * s.reference**0.5
+    assert np.all(s.scale <= 2**0.25 * wanted)  # 2^(1/8) by its own rounding, 2^(1/8) by that of the sums
+    assert np.all(s.scale >= 2**-0.25 * wanted)
     per_column = np.full(problem.width, l2)
     assert np.array_equal(scaled(problem, power=0.5, l2=per_column).scale, s.scale)
+
+
+def test_dense_features_lose_their_units_and_rare_ones_half_their_rarity():
+    """Eight columns in every row, in units from 1e-6 to 1e6; and one-hot columns of falling frequency."""
+    rng = np.random.default_rng(0)
+    dense = rng.choice([-1.0, 1.0], (4000, 8)) * 10.0 ** np.linspace(-6, 6, 8)
+    rare = (rng.random((4000, 6)) < 0.4 ** np.arange(1, 7)).astype(float)
+    A = np.hstack([dense, rare])
+    problem = ef.logistic(A, rng.integers(0, 2, 4000), clients=20)
+    s = scaled(problem, power=None)
+    curvature = 0.25 * (A**2).mean(axis=0) * s.scale**2
+    assert np.all(np.abs(np.log2(curvature[:8])) <= 1)
+    frequency = rare.mean(axis=0)
+    halved = curvature[8:] / np.sqrt(frequency)
+    assert np.all(s.powers[8:] == 0.5)
+    assert halved.max() <= 2 * halved.min()
+    bare = s.scale * s.hessian_units * np.sqrt(0.25 * (A**2).mean(axis=0))
+    assert np.all(np.abs(np.log2(bare)) <= 1)  # Hessians are told with a diagonal of about 1
+
+
+def test_many_clients_agree_on_powers_and_reference_whatever_the_ranks_are(problem):
+    s = scaled(problem, power=None, l2=1e-3)
+    assert set(np.unique(s.powers)) <= {0.5, 4 / 6, 5 / 6, 1.0}
+    part = s.shard(1, 3)
+    assert np.array_equal(part.hessian_units, s.hessian_units)
 
 
 def test_scaled_smoothness_is_at_most_the_longest_row_times_the_rounding(problem):

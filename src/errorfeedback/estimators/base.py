@@ -20,7 +20,7 @@ from errorfeedback.core import Floats, PerColumn
 from errorfeedback.engines.base import Engine
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
-from errorfeedback.estimators.objective import Objective, even, penalised, with_ones
+from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
 from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, WholeNumberOrNone, check
 from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
 from errorfeedback.planner.network import Links, Network
@@ -212,7 +212,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             intercept=self.fit_intercept,
             l1=self.l1,
             l2=self.l2,
-            scale=(0.5 if self.k is None else 1.0) if self.scale else None,
+            scale=(by_density if self.k is None else to_one) if self.scale else None,
             processes=processes,
         )
 

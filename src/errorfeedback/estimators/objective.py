@@ -6,7 +6,7 @@ x = S z, the same penalty. The solver works on z; models are in the units of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,15 +79,29 @@ class Objective:
         return Derived(once * self.models, name)
 
 
+Scaling = Callable[[GLM, ProcessGroup, PerColumn], Scaled]
+"""The rows in another variable, where the server adds a penalty of this curvature."""
+
+
+def by_density(rows: GLM, processes: ProcessGroup, l2: PerColumn) -> Scaled:
+    """For messages of few bits and quasi-Newton steps."""
+    return scaled(rows, processes, power=None, l2=l2)
+
+
+def to_one(rows: GLM, processes: ProcessGroup, l2: PerColumn) -> Scaled:
+    """For TopK with the automatic rule."""
+    return scaled(rows, processes)
+
+
 def penalised(
-    rows: GLM, *, intercept: bool, l1: float, l2: float, scale: float | None, processes: ProcessGroup
+    rows: GLM, *, intercept: bool, l1: float, l2: float, scale: Scaling | None, processes: ProcessGroup
 ) -> Objective:
-    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `scale`: the power with which
+    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `scale`: how
     features are scaled; None: they are taken as they are."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     inside = np.full(rows.width, l2)
     inside[free] = 0.0
-    scaling = None if scale is None else scaled(rows, processes, power=scale, l2=inside if scale < 1 else 0.0)
+    scaling = None if scale is None else scale(rows, processes, inside)
     _check_size(rows if scaling is None else scaling, rows)
     return Objective(
         rows=rows,

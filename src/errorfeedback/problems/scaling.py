@@ -1,22 +1,27 @@
 """Feature scaling: x = S z with a positive diagonal S leaves Z, hence c, r and alpha, as they are; f(S z) is solved for z.
 
-    S_jj = h_j^(-p/2) max_k h_k^((p-1)/2),    h_j = mean over clients of (h / m_i) sum_rows a_j^2, + l2_j,
+    S_jj = h^(-1/2) (h_j / h)^(-p_j/2),    h_j = mean over clients of (h' / m_i) sum_rows a_j^2, + l2_j,
 
-where h_j bounds the curvature of feature j, h that of the loss, and l2 is that of the server's penalty: so the largest
-curvature becomes 1. With p = 1 every feature has curvature 1 and the scaled L is at most the largest
-number of nonzeros of a row. p = 1/2 is the compromise between that and the data as it is: few-bit messages and quasi-Newton
-directions want features of like size, but on text the curvature of rare words says little of where the loss falls. The
-numbers of a feature in a model of many outputs have the same bound, and one scale.
+where h_j bounds the curvature of feature j (h' that of the loss, l2 that of the server's penalty) and h is a reference: what
+curvature a feature would have if it were in every row, the median over features and clients. With p = 1 every feature has
+curvature 1 and the scaled L is at most the largest number of nonzeros of a row. That is right for dense features, which come
+in any units; but rare ones (words, one-hot) have their units in common, and on text p = 1 takes four times the rounds, as
+the curvature of rare words says little of where the loss falls. So by default of training
+
+    p_j = (1 + q_j) / 2,    q_j: the share of clients in most of whose rows feature j is not 0,
+
+rounded to sixths. The numbers of a feature in a model of many outputs have the same bound, and one scale.
 It takes one exchange before the first round, with what a client says then anyway (which features it owns). A scale is only
 ever needed roughly, so a client sends the powers of two nearest to its sums, and the server answers with the power of
 2^(1/4) nearest to S: each as the exponent of the largest one (11 or 13 bits), the width w of an offset (4 or 5 bits), and
-|J_i| offsets of w bits below it.
+|J_i| offsets of w bits below it. With p_j there is one more bit for each feature up and two down, and the reference.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -42,6 +47,9 @@ EXPONENT_BITS, WIDTH_BITS = 11, 4
 PER_OCTAVE = 4
 """The scale is a power of 2^(1/4): half as many cost phishing half as many rounds more."""
 HUGE = 2.0**1000
+SIXTHS = 6
+POWER_BITS = 2
+"""p_j is 3, 4, 5 or 6 sixths."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +61,10 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     """(d,): the diagonal of S."""
     exchange: tuple[int, int]
     """Bits up and down, all clients together, that it took to agree on S."""
-    power: float = 1.0
+    powers: Model | None = None
+    """(d,): p_j; None: 1 for all."""
+    reference: float = 1.0
+    """h^(-1/2)."""
 
     @property
     def setup_bits(self) -> tuple[int, int]:
@@ -120,7 +131,8 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
             inner=inner,
             scale=self.scale,
             exchange=self.exchange,
-            power=self.power,
+            powers=self.powers,
+            reference=self.reference,
         )
 
     @property
@@ -135,9 +147,9 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
     @property
     def hessian_units(self) -> Model:
         """What is missing to the power 1, with which every diagonal entry is about 1."""
-        if not self.power:
+        if self.powers is None:
             return Model(np.ones_like(self.scale))
-        return Model((self.scale / self.scale.min()) ** (1.0 / self.power - 1.0))
+        return Model((self.scale / self.reference) ** (1.0 / self.powers - 1.0))
 
     def curvature(self) -> CurvatureBound:
         k = curvature_of(self.inner)
@@ -168,27 +180,36 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         return f"{self.inner}; features scaled"
 
 
-def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float = 1.0, l2: float | PerColumn = 0.0) -> Scaled:
-    """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to the
-    (1 - power)-th power of its share of the largest one, 1 by default; `problem` has the clients of this process.
+def scaled(
+    problem: Problem, processes: ProcessGroup = SINGLE, *, power: float | None = 1.0, l2: float | PerColumn = 0.0
+) -> Scaled:
+    """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to about 1;
+    with another `power` in (0, 1] to the (1 - power)-th power of what it was, and with None by how dense the feature is.
+    `problem` has the clients of this process.
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
     >>> problem.scale.tolist()
     [9.5367431640625e-07, 1024.0]
     """
-    support = problem.support.by_feature
-    exponents = Lifted(np.rint(np.log2(_sums(problem))).astype(np.float64))
+    if power is not None and not 0 < power <= 1:
+        raise ValueError(f"power = {power}; it must be above 0 and at most 1, or None")
+    support, q = problem.support.by_feature, problem.support.outputs
+    raw = _sums(problem)
+    exponents = Lifted(np.rint(np.log2(raw)).astype(np.float64))
     sums = processes.in_turn(np.zeros(support.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(support, exponents) * support.sizes).sum())
-    penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[
-        problem.columns[:: problem.support.outputs]
-    ]
+    penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[problem.columns[::q]]
     octaves = np.log2(sums / support.n_total + penalty)
-    steps = np.rint(-0.5 * PER_OCTAVE * (power * octaves + (1.0 - power) * octaves.max()))
+    powers, reference = None, 0.0
+    if power != 1:
+        powers, reference = _powers(problem, raw, power, processes)
+        up += problem.n * EXPONENT_BITS + support.size
+    bent = octaves if powers is None else reference + powers * (octaves - reference)
+    steps = np.rint(-0.5 * PER_OCTAVE * bent)
     offsets = _offset_bits(support, support.gather(Model(steps)))
     down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 3) + int((offsets * support.sizes).sum())
-    scale = np.exp2(steps / PER_OCTAVE).astype(problem.dtype)
+    down += 0 if powers is None else problem.n * EXPONENT_BITS + POWER_BITS * support.size
     exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
     return Scaled(
         support=problem.support,
@@ -196,10 +217,29 @@ def scaled(problem: Problem, processes: ProcessGroup = SINGLE, *, power: float =
         width=problem.width,
         dtype=problem.dtype,
         inner=problem,
-        scale=Model(np.repeat(scale, problem.support.outputs)),
+        scale=Model(np.repeat(np.exp2(steps / PER_OCTAVE).astype(problem.dtype), q)),
         exchange=exchange,
-        power=power,
+        powers=None if powers is None else Model(np.repeat(powers, q)),
+        reference=float(np.exp2(-0.5 * reference)),
     )
+
+
+def _powers(problem: Problem, sums: Lifted, power: float | None, processes: ProcessGroup) -> tuple[Floats, float]:
+    """p of every feature, and the logarithm of the reference, to base 2 and rounded."""
+    k, support = curvature_of(problem), problem.support.by_feature
+    counts = np.bincount(k.lifted.indices, minlength=support.size)
+    rows = np.repeat(np.diff(k.rows), support.sizes)
+    typical = np.rint(np.log2(_medians(support, Lifted(np.minimum(sums * (rows / counts), HUGE)))))
+    reference = float(np.median(np.concatenate(processes.all(typical))))
+    dense = (2 * counts > rows).astype(np.float64)
+    share = processes.in_turn(np.zeros(support.d), lambda total: add_at(total, support.indices, dense)) / support.n_total
+    chosen = np.rint(0.5 * SIXTHS * (1.0 + share)) / SIXTHS if power is None else np.full(support.d, power)
+    return chosen, reference
+
+
+def _medians(support: Support, u: Lifted) -> PerClient:
+    """The median of every client's segment."""
+    return PerClient(np.array([np.median(u[lo:hi]) for lo, hi in pairwise(support.indptr)]))
 
 
 def _sums(problem: Problem) -> Lifted:

@@ -95,8 +95,6 @@ class Server:
             order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict, self.direction.asks(s.direction, s.gained))
             messages = session.round(order)
             g = self._estimate(s, order, messages)
-            if order.curvature:
-                self._bend(s, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
             direction = self._direction(s, g, telemetry)
             gamma, s.rule = self.stepsize.next(s.rule, self.theory, self.method, telemetry)
@@ -144,6 +142,8 @@ class Server:
             g, s.method = self.method.server_init(self.total, order.ctx)
         else:
             g, s.method = self.method.server(s.method, self.total, order.ctx)
+        if order.curvature:
+            self._bend(s, messages)
         return g
 
     def _bend(self, s: State, messages: list[Message]) -> None:
@@ -218,8 +218,8 @@ class Server:
         loss = None if telemetry is None else telemetry.loss
         up, down = self.ledger.uplink / self.n, self.ledger.downlink / self.n
         with clock.paused():
-            gap = _gap(telemetry)
-            reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained))
+            gap, steep = _gap(telemetry), 0.0 if s.gradient is None else norm2(s.gradient)
+            reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained, steep))
         reason = f"ran all {rounds} rounds" if t == rounds else reason
         if reason and self.guard.must_choose(s):
             self.ledger.compared()

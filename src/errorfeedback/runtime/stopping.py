@@ -36,6 +36,8 @@ class Progress:
     """How far the loss is above its minimum, as the direction's model estimates it at an accepted point; None elsewhere."""
     gained: float | None = None
     """How far the loss has fallen, where a rule that searches knows."""
+    gradient2: float = 0.0
+    """||g||^2 of the estimate at the last accepted point, likewise."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ class Budget(Stop):
         return "", None
 
 
+FLATTER = 100.0
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The memory of `EstimatedGap`: the last estimate, how often it was small enough, the best loss, and how long ago."""
@@ -94,12 +99,15 @@ class Estimate:
     times: int = 0
     best: float = inf
     idle: int = 0
+    steepest: float = 0.0
+    """The largest ||g||^2."""
 
 
 @dataclass(frozen=True)
 class EstimatedGap(Stop):
     """The estimate of what is left, g'Hg/2 at accepted points, is at most `tolerance` of all progress, twice in a row; or no
-    step has lowered the loss for `patience` rounds, so that its rounding is reached.
+    step has lowered the loss for `patience` rounds, so that its rounding is reached. A model that has seen the steepest
+    curvature only believes that little is left everywhere: so ||g||^2 must be at most 100 `tolerance` of its largest, too.
 
     All progress is what the loss has fallen by and is still above its estimated minimum, or a hundredth of the loss itself
     where that is more: a run that starts near the minimum need not go on to the last digit.
@@ -124,7 +132,9 @@ class EstimatedGap(Stop):
         if seen.gap is None or seen.gained is None:
             return "", state
         progress = max(seen.gained + seen.gap, 0.01 * abs(seen.loss))
-        state = replace(state, gap=seen.gap, times=state.times + 1 if seen.gap <= self.tolerance * progress else 0)
+        steepest = max(state.steepest, seen.gradient2)
+        small = seen.gap <= self.tolerance * progress and seen.gradient2 <= FLATTER * self.tolerance * steepest
+        state = replace(state, gap=seen.gap, times=state.times + 1 if small else 0, steepest=steepest)
         if state.times < 2:
             return "", state
         share = seen.gap / progress if progress else 0.0
