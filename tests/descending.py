@@ -83,7 +83,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS):
     if not np.isfinite(result.x).all():
         wrong.append("not finite")
     penalty = ef.ElasticNet() if prox is None else prox
-    last, first = (problem.value(x) + penalty.value(x) for x in (result.x, x0))
+    last, first = (problem.value(x) + penalty.value(problem.restrict(x)) for x in (result.x, x0))
     if not last <= first * (1 + LEVEL):
         wrong.append("above its start")
     wrong += [] if descends(account) and descends(exact) else ["rises"]

@@ -353,9 +353,18 @@ def bfgs(pairs, H0):
     return H
 
 
+def direct_bfgs(pairs, B0):
+    """The Hessian itself (Nocedal and Wright, 6.19)."""
+    B = B0
+    for s, y in pairs:
+        B = B - np.outer(B @ s, B @ s) / (s @ B @ s) + np.outer(y, y) / (s @ y)
+    return B
+
+
 @dataclass
 class Secant:
-    """H, from the last pairs between accepted points and from there to refused ones; `metric`: None for the identity."""
+    """H, from the last pairs between accepted points and from there to refused ones (memory = 0: the identity, always);
+    `metric`: None for the identity."""
 
     memory: int
     x: np.ndarray | None = None
@@ -364,13 +373,16 @@ class Secant:
     scale: float | None = None
     metric: np.ndarray | None = None
 
-    def H(self):
+    def H0(self):
         H0 = np.eye(len(self.x)) if self.metric is None else self.metric
-        return bfgs(self.pairs, H0 if self.scale is None else self.scale * H0)
+        return H0 if self.scale is None else self.scale * H0
+
+    def H(self):
+        return bfgs(self.pairs, self.H0())
 
     def learn(self, x, g):
         s, y = x - self.x, g - self.g
-        if s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
+        if self.memory and s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
             self.pairs = [*self.pairs, (s, y)][-self.memory :]
             self.scale = (s @ y) / (y @ (y if self.metric is None else self.metric @ y))
 
@@ -383,7 +395,7 @@ class Secant:
 
     def B(self):
         """None: nothing is known."""
-        return None if self.scale is None else np.linalg.inv(self.H())
+        return None if self.scale is None else direct_bfgs(self.pairs, np.linalg.inv(self.H0()))
 
 
 def whole_step(s, B):

@@ -35,7 +35,7 @@ DOWN = {
 def visited(monkeypatch):
     """Where the server was when it made a direction, in the order of rounds."""
     points = []
-    for cls in (ef.LBFGS, ef.Curvature):
+    for cls in (ef.Steepest, ef.LBFGS, ef.Curvature):
         for name in ("__call__", "refused"):
             make = getattr(cls, name)
             monkeypatch.setattr(
@@ -82,7 +82,7 @@ def both(name, up, down, visited, *, l2=0.0, memory=20, far=3.0):
         ours,
         ef.EF21(compressor, "compressed"),
         rounds=ROUNDS,
-        direction=ef.LBFGS(memory),
+        direction=ef.LBFGS(memory) if memory else ef.Steepest(),
         downlink=downlink,
         prox=ef.ElasticNet(l2=l2) if l2 else None,
         x0=start(ours, far),
@@ -106,6 +106,18 @@ def test_lbfgs_with_armijo_equals_the_reference(up, down, l2, visited):
     assert totals[0] > 120
     assert totals[1] >= 5  # steps were refused and tried again
     assert totals[2] >= (1 if up == "Top2" else 0)  # and all stood
+
+
+@pytest.mark.parametrize("down", DOWN)
+@pytest.mark.parametrize("up", UP)
+def test_steps_along_the_estimate_with_armijo_equal_the_reference(up, down, visited):
+    """After a refusal the direction is that of the last accepted point, and not of where the step led."""
+    totals = np.zeros(3, dtype=int)
+    for name in PROBLEMS:
+        literal, account = both(name, up, down, visited, memory=0)
+        totals += compared(literal, account, visited)
+    assert totals[0] > 120
+    assert totals[1] >= 5
 
 
 @pytest.mark.parametrize("wrong", ["share", "memory", "patience", "level"])

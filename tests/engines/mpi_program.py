@@ -28,6 +28,10 @@ from errorfeedback.wire.frames import LOSS_FRAME_BITS
 from errorfeedback.wire.requests import DONE
 
 OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
+FEW = ef.PowersOfTwo(4)
+QUASI_NEWTON = ef.EF21(FEW, "compressed")
+QUASI = {"rounds": 30, "prox": ef.ElasticNet(l2=1e-3), "downlink": ef.FittedStep()}
+DIRECTIONS = [ef.LBFGS(), *(ef.Curvature(FEW, price=price) for price in (0.0, 2.0, 10.0))]
 
 
 def problems():
@@ -60,6 +64,8 @@ def conformance():
         runs += [(problem, ef.EF21(ef.TopK(1)), rule, {}) for rule in (ef.Adaptive(), ef.Adaptive(sketch=3), ef.Best())]
     hard = {"prox": ef.ElasticNet(l1=1e-3, l2=1e-3), "rounds": 40}
     runs += [(scaled(sparse), ef.EF21(ef.TopK(1)), ef.Automatic(guess=guess), hard) for guess in (None, 1e4)]
+    for problem in (sparse, single, scaled(sparse, power=0.5)):
+        runs += [(problem, QUASI_NEWTON, ef.Armijo(), QUASI | {"direction": direction}) for direction in DIRECTIONS]
     for problem, method, rule, more in runs:
         options = OPTIONS | {"x0": np.random.default_rng(1).standard_normal(problem.width)} | more
         result = ef.solve(problem, method, rule, engine=ef.MPI(), **options)
@@ -100,6 +106,7 @@ SETTINGS = {
     "absent": (ef.EF21(ef.Participating(ef.TopK(2), 0.6)), ef.Constant(0.1)),
     "sketch": (ef.EF21(ef.TopK(2)), ef.Adaptive(sketch=3)),
     "automatic": (ef.EF21(ef.TopK(1)), ef.Automatic()),
+    "curvature": (QUASI_NEWTON, ef.Armijo()),
 }
 
 
@@ -115,6 +122,7 @@ def count():
             nonlocal own
             messages, told = job(self, order), int(widths_of(order.probes, 64).sum())
             own += sum(message.frames.cost(told, 64).bits for message in messages) // 8
+            own += sum(message.curvature.frames.cost(16, 64).bits for message in messages if message.curvature) // 8
             return messages
 
         return inner
@@ -122,7 +130,8 @@ def count():
     if world.rank == 0:
         LocalSession.round = counted(LocalSession.round)
         own += sys.argv[2:] == ["automatic"] and 2 * LOSS_FRAME_BITS // 8 * (problem.n // world.size)
-    result = ef.solve(problem, method, rule, rounds=31, every=31, metrics=False, engine=engine)
+    more = {"direction": ef.Curvature(FEW, price=0.0)} if sys.argv[2] == "curvature" else {}
+    result = ef.solve(problem, method, rule, rounds=31, every=31, metrics=False, engine=engine, **more)
     crossed, stayed = world.total(world.up), world.total(own)
     # before round 0; here every rank knows all L_i, and who owns what
     setup = result.stepsize.setup_bits * result.theory.n + ownership_bits(problem.support, problem.width)
@@ -241,6 +250,12 @@ def assert_same_model(a, b):
         assert np.array_equal(a.history_[column], b.history_[column], equal_nan=True), column
 
 
+def place_of(clients, ranks):
+    """Where every row's client stands when rank after rank has said which it has."""
+    order = sorted(set(clients.tolist()), key=lambda client: (client % ranks, client))
+    return np.array([order.index(client) for client in clients])
+
+
 def spread():
     """Nobody has all rows, and the model is that of one process; the rules that need no rows of others work too."""
     engine = ef.MPI()
@@ -258,6 +273,11 @@ def spread():
     ):
         result = ef.solve(problem, method, rule, rounds=5, engine=engine)
         assert result.history["f"][-1] <= result.history["f"][0]
+    ordered = np.argsort(clients % engine.world.size, kind="stable")
+    whole = ef.least_squares(X[ordered], y[ordered], place_of(clients, engine.world.size)[ordered])
+    for direction in DIRECTIONS:
+        result = ef.solve(problem, QUASI_NEWTON, ef.Armijo(), direction=direction, **QUASI, engine=engine)
+        assert_same_bits(result, ef.solve(whole, QUASI_NEWTON, ef.Armijo(), direction=direction, **QUASI), direction)
     if engine.world.size > 1:
         for job, words in (
             (lambda: ef.solve(problem, top1, ef.Spectral(), rounds=1, engine=engine), "lie on several ranks"),

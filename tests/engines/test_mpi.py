@@ -18,7 +18,9 @@ def test_every_method_and_compressor_has_the_same_bits_on_any_number_of_ranks(ra
     assert int(line.split()[-1]) > 80
 
 
-@pytest.mark.parametrize(("ranks", "rule"), [(1, "absent"), (2, "absent"), (2, "sketch"), (3, "automatic")])
+@pytest.mark.parametrize(
+    ("ranks", "rule"), [(1, "absent"), (2, "absent"), (2, "sketch"), (3, "automatic"), (2, "curvature")]
+)
 def test_uplink_bits_are_the_bytes_that_crossed_mpi(ranks, rule):
     told(mpiexec(ranks, "count", rule), ranks, "counted")
 

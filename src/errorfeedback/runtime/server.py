@@ -184,7 +184,7 @@ class Server:
             s.first = telemetry.loss if s.first is None else s.first
             s.gained = None if s.first is None or telemetry.loss is None else s.first - telemetry.loss
             s.gradient = Model(g.copy())
-            s.aim, s.direction = self.direction(s.direction, s.x, g)
+            s.aim, s.direction = self.direction(s.direction, s.x, s.gradient)  # g itself changes with the next message
         else:
             aim, s.direction = self.direction.refused(s.direction, s.x, g)
             s.aim = s.aim if aim is None else aim

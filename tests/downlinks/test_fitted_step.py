@@ -1,0 +1,134 @@
+"""The fitted step takes the coarsest coding that costs at most its share of the promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import errorfeedback as ef
+from errorfeedback.downlinks.base import Step
+
+COUNT = 20
+
+
+def sent(downlink, rng, *, B=None, prox=None, dtype=np.float64):
+    """A step from a random point: the one that was wanted, and what was told."""
+    direction = (rng.standard_normal(COUNT) * 10.0 ** rng.uniform(-2, 1, COUNT)).astype(dtype)
+    direction = direction if B is None or not np.isfinite(B).all() else np.linalg.solve(B, direction)
+    x = rng.standard_normal(COUNT).astype(dtype)
+    before, scratch = x.copy(), np.empty_like(x)
+    step = Step(direction, 0.3, prox, scratch, True, lambda: None if B is None else lambda v: float(v @ B @ v))
+    broadcast, _ = downlink.send(None, x, step)
+    wanted = -0.3 * direction
+    if prox is not None:
+        wanted = before + wanted
+        prox.step(wanted, 0.3)
+        wanted -= before
+    assert np.array_equal(x, before + step.taken)
+    assert np.array_equal(broadcast.values, step.taken)
+    return wanted, step.taken, broadcast.coding
+
+
+def curvature(rng):
+    """Valleys, along which steps are long."""
+    V = np.linalg.qr(rng.standard_normal((COUNT, COUNT)))[0]
+    return V @ np.diag(10.0 ** rng.uniform(-1, 1, COUNT)) @ V.T
+
+
+def cost(B, wanted, values):
+    e = (values - wanted).astype(np.float64)
+    s = wanted.astype(np.float64)
+    return (e @ B @ e) / (s @ B @ s)
+
+
+@pytest.mark.parametrize(("plain", "share"), [(True, 1e-3), (True, 1e-2), (False, 0.01), (False, 0.1), (False, 0.5)])
+def test_its_coding_costs_at_most_the_share_and_the_next_coarser_one_more(plain, share):
+    rng, taken, edge = np.random.default_rng(0), set(), []
+    downlink = ef.FittedStep(share=share)
+    for _ in range(300):
+        B = np.eye(COUNT) if plain else curvature(rng)
+        wanted, values, coding = sent(downlink, rng, B=None if plain else B)
+        place = downlink.codings.index(coding)
+        taken.add(place)
+        if place < len(downlink.codings) - 1:
+            assert cost(B, wanted, values) <= share * (1 + 1e-9)
+            edge.append(cost(B, wanted, values) / share)
+        for coarser in downlink.codings[:place]:
+            other, _ = coarser.rounded(wanted, np.array([COUNT]))
+            assert cost(B, wanted, other) > share * (1 - 1e-9)
+            edge.append(cost(B, wanted, other) / share)
+    assert len(taken) >= 2
+    below, above = max(e for e in edge if e <= 1), min(e for e in edge if e > 1)
+    assert below > 0.9  # a share that is off by some percent would be noticed
+    assert above < 1.1
+
+
+def test_a_share_that_is_off_is_noticed():
+    """Negative control: of 400 steps some have another coding where the share is 5% larger or smaller."""
+    for wrong in (0.095, 0.105):
+        runs = []
+        for share in (0.1, wrong):
+            rng = np.random.default_rng(1)
+            runs.append([sent(ef.FittedStep(share=share), rng, B=curvature(rng))[2] for _ in range(400)])
+        assert runs[0] != runs[1]
+
+
+def test_a_proximal_term_and_single_precision():
+    prox = ef.ElasticNet(l1=0.1, l2=0.2)
+    for dtype in (np.float64, np.float32):
+        rng = np.random.default_rng(2)
+        for _ in range(20):
+            wanted, values, _ = sent(ef.FittedStep(), rng, prox=prox, dtype=dtype)
+            assert values.dtype == dtype
+            assert cost(np.eye(COUNT), wanted, values) <= 0.1 * (1 + 1e-5)
+
+
+def test_from_how_many_bits_on():
+    assert [c.each for c in ef.FittedStep().codings] == [4, 5, 6, 7, 8, 10, 12, 16]
+    assert [c.each for c in ef.FittedStep(least=9).codings] == [10, 12, 16]
+    rng = np.random.default_rng(0)
+    assert sent(ef.FittedStep(least=16), rng)[2].each == 16
+
+
+def test_a_model_that_believes_in_nothing_gets_the_finest_and_no_error():
+    """A form that rounding has made negative, or NaN, is no reason to stop."""
+    rng = np.random.default_rng(0)
+    assert sent(ef.FittedStep(), rng, B=-np.eye(COUNT))[2].each == 16
+    wanted, values, _ = sent(ef.FittedStep(), rng, B=np.full((COUNT, COUNT), np.nan))
+    assert np.isfinite(values).all()
+    assert wanted.any()
+
+
+def test_zero_steps_cost_the_least():
+    x = np.ones(COUNT)
+    step = Step(np.zeros(COUNT), 1.0, None, np.empty(COUNT), True)
+    broadcast, _ = ef.FittedStep().send(None, x, step)
+    assert broadcast.coding.each == 4
+    assert (x == 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"share": 0.0}, "share = 0.0; it must be between 0 and 1"),
+        ({"share": 1.0}, "share = 1.0"),
+        ({"share": np.nan}, "share = nan"),
+        ({"least": 0}, "least = 0; it must be a whole number of bits from 1 to 16"),
+        ({"least": 17}, "least = 17"),
+        ({"least": 4.5}, "least = 4.5"),
+        ({"least": True}, "least = True"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        ef.FittedStep(**options)
+    with pytest.raises(ValueError, match=words):
+        replace(ef.FittedStep(), **options)
+
+
+def test_clients_that_miss_rounds_are_refused():
+    problem = ef.synthetic(n=5, d=10, m=3, c=2)
+    with pytest.raises(ValueError, match="FittedStep tells clients what changes, and with Participating.* some miss it"):
+        ef.solve(problem, ef.EF21(ef.Participating(ef.TopK(1), 0.5)), ef.Armijo(), downlink=ef.FittedStep(), rounds=1)
