@@ -130,5 +130,5 @@ def test_what_cannot_be_is_refused(options, words):
 
 def test_clients_that_miss_rounds_are_refused():
     problem = ef.synthetic(n=5, d=10, m=3, c=2)
-    with pytest.raises(ValueError, match="FittedStep tells clients what changes, and with Participating.* some miss it"):
+    with pytest.raises(ValueError, match=r"FittedStep tells clients what changes, and with Participating.* some miss it"):
         ef.solve(problem, ef.EF21(ef.Participating(ef.TopK(1), 0.5)), ef.Armijo(), downlink=ef.FittedStep(), rounds=1)

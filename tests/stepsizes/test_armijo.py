@@ -194,6 +194,6 @@ def test_methods_whose_estimates_do_not_settle_are_refused(method):
 
 
 def test_l1_along_the_estimate_is_allowed_and_falls():
-    result, account = watched(problem(), ef.EF21(FEW), rounds=60, prox=ef.ElasticNet(l1=0.05))
+    _, account = watched(problem(), ef.EF21(FEW), rounds=60, prox=ef.ElasticNet(l1=0.05))
     assert descends(account)
     assert account[-1][1] < account[0][1]
