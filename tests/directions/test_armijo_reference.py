@@ -156,7 +156,7 @@ def test_few_bit_hessians_equal_the_reference(name, price, l2, visited, asked):
         x0=start(ours, 1.0),
     )
     when = set(np.flatnonzero(asked[: ROUNDS + 1]).tolist())
-    assert (0 in when, 1 in when) == (price <= 5.0, price <= 0.5)
+    assert (0 in when, 1 in when) == (price <= 2.0, price <= 0.5)
     curvature = reference.HessianEstimates(literal, levels, l2, when)
     rounding = reference.fitted_step(0.1)
     xs = reference.armijo(literal, start(ours, 1.0), ROUNDS, C, 20, rounding, l2, ours.lower_bound, curvature)

@@ -4,6 +4,7 @@ that pays.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, inf
 
 import numpy as np
@@ -154,12 +155,12 @@ def test_standing_shortens_the_step_also_where_hessians_come_in_every_round():
     np.testing.assert_allclose(lengths, 0.25 ** np.arange(4))
 
 
-def after(decrements, price, tolerance=1e-5):
-    """Whether it asks in the next round, where g'Hg / 2 was so large in the rounds so far."""
+def after(decrements, price, *, tolerance=1e-5, rounds=1000, since=0, bent=False):
+    """Whether it asks in the next round, where g'Hg / 2 was so large in the last rounds."""
     direction = ef.Curvature(price=price, tolerance=tolerance)
-    state = direction.start(np.zeros(1))
-    for t, decrement in enumerate(decrements):
-        state = few_bit_hessians.replace(state, t=t + 1, decrements=(*state.decrements, (t, decrement))[-8:])
+    begun = bent_by(np.eye(1), 0.0)[1].newest if bent else None
+    log = tuple((rounds - len(decrements) + k, decrement) for k, decrement in enumerate(decrements))
+    state = replace(direction.start(np.zeros(1)), t=rounds, since=since, decrements=log, metric=begun)
     return lambda gained: direction.asks(state, gained)
 
 
@@ -167,30 +168,36 @@ def falling(rate, rounds=8, first=1.0):
     return [first * exp(-rate * t) for t in range(rounds)]
 
 
-def test_the_price_decides_when_to_ask():
-    begun = {price: ef.Curvature(price=price) for price in (0.0, 0.5, 0.51, 5.0, 5.1, inf)}
+def test_the_price_decides_whether_to_ask_at_the_start_or_in_every_round():
+    begun = {price: ef.Curvature(price=price) for price in (0.0, 0.5, 0.51, 2.0, 2.1, inf)}
     start = {price: each.asks(each.start(np.zeros(1)), None) for price, each in begun.items()}
-    assert start == {0.0: True, 0.5: True, 0.51: True, 5.0: True, 5.1: False, inf: False}
+    assert start == {0.0: True, 0.5: True, 0.51: True, 2.0: True, 2.1: False, inf: False}
     assert after([1.0], 0.5)(1.0)
     assert not after([1.0], 0.51)(1.0)
-    # late: to 1e-5 of what was gained there are ln(e^-0.7 / 1e-5) / 0.1 = 108 rounds to go at this rate
-    assert after(falling(0.1), 101)(1.0)
-    assert not after(falling(0.1), 103)(1.0)
-    assert not after(falling(0.1, rounds=5), 10)(1.0)  # too few to know the rate
-    assert after(falling(0.1, rounds=6), 10)(1.0)
+
+
+def test_late_hessians_are_asked_for_where_the_rounds_that_are_left_cost_more():
+    """To 1e-5 of what was gained there are ln(e^-0.7 / 1e-5) / 0.1 = 108.1 rounds to go at this rate: 1.5 x 68.1 + 6."""
+    assert after(falling(0.1), 67.9)(1.0)
+    assert not after(falling(0.1), 68.3)(1.0)
+    assert after(falling(0.1), 83.3)(0.1)  # a tenth of it takes ln(10) / 0.1 rounds more
+    assert not after(falling(0.1), 83.7)(0.1)
+    assert not after(falling(0.1), 67.9, tolerance=2e-5)(1.0)
+    assert not after(falling(0.1), 10)(1e6)  # there already
+    assert not after(falling(2.0, first=1e3), 10)(1.0)  # fast enough
+    assert after([1.0] * 8, 900)(1.0)  # it does not fall at all
+
+
+def test_late_hessians_wait_until_their_price_was_paid_and_the_rate_is_known():
+    assert after(falling(0.1), 30, rounds=30)(1.0)
+    assert not after(falling(0.1), 30, rounds=29)(1.0)
+    assert not after(falling(0.1), 30, rounds=49, since=20)(1.0)
+    assert not after(falling(0.1, rounds=7), 10)(1.0)
+    assert after(falling(0.1, rounds=3), 10, bent=True)(1.0)
+    assert not after(falling(0.1, rounds=2), 10, bent=True)(1.0)
     assert not after(falling(0.1), inf)(1.0)
     assert not after(falling(0.1), 10)(None)
     assert not after(falling(0.1), 10)(0.0)
-    assert not after(falling(0.1), 10)(1e6)  # there already
-    assert not after(falling(2.0, first=1e3), 10)(1.0)  # fast enough
-    assert after([1.0] * 8, 1e9)(1.0)  # it does not fall at all
-
-
-def test_what_is_left_is_measured_against_what_was_gained():
-    """ln(e^-0.7 / 1e-5 gained) / 0.1 - 6 rounds: 0.1 of it costs 23 more."""
-    assert after(falling(0.1), 124)(0.1)
-    assert not after(falling(0.1), 126)(0.1)
-    assert not after(falling(0.1), 101, tolerance=2e-5)(1.0)
 
 
 def test_clients_whose_hessians_are_not_finite_send_nothing_and_remember_nothing():

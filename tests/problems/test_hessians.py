@@ -85,7 +85,7 @@ def test_units_bring_the_diagonal_to_about_one():
         problem.hessians(Point(shared=np.zeros(problem.d)), out)
         mean, d = pairs.scatter(out) / problem.n, problem.d
         diagonal = mean[[j * d - j * (j - 1) // 2 for j in range(d)]]
-        assert 0.5 < diagonal.min() <= diagonal.max() < 2.0
+        assert 0.3 < diagonal.min() <= diagonal.max() < 3.0
 
 
 @pytest.mark.parametrize(

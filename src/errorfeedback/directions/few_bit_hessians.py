@@ -14,7 +14,7 @@ When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes,
     - at most FROM_THE_START: in round 0.
     - later: where as many rounds as they cost have gone by since the last ones (who rents skis buys them when he has paid
       their price: never twice what was best), and where the rounds that are left to the `tolerance` at the rate of the last
-      ones exceed twice the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the
+      ones exceed MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the
       decrement g'Hg / 2, the model's gap.
 """
 
