@@ -10,7 +10,7 @@ import pytest
 
 from errorfeedback import api as ef
 from errorfeedback.experiments.jobs import Constants, Pattern, Run
-from errorfeedback.experiments.recipes import Recipe, Synthetic
+from errorfeedback.experiments.recipes import ProblemRecipe, Synthetic
 from errorfeedback.experiments.runner import distinct, run_jobs, without_data
 from errorfeedback.experiments.store import Store
 
@@ -94,7 +94,7 @@ def test_patterns_and_constants():
 
 
 @dataclass(frozen=True)
-class Broken(Recipe):
+class Broken(ProblemRecipe):
     """A problem that cannot be made."""
 
     @property

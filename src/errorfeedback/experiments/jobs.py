@@ -17,7 +17,7 @@ import numpy as np
 
 from errorfeedback import __version__
 from errorfeedback import api as ef
-from errorfeedback.experiments.recipes import Recipe, made
+from errorfeedback.experiments.recipes import ProblemRecipe, made
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.stepsizes.base import StepSize
@@ -42,7 +42,7 @@ class Record:
 class Job(ABC):
     """One unit of work on one problem."""
 
-    problem: Recipe
+    problem: ProblemRecipe
 
     @property
     @abstractmethod
@@ -147,7 +147,7 @@ class Constants(Job):
         return Record(columns, constants(self.problem, ef.EF21(ef.TopK(1))))
 
 
-def constants(recipe: Recipe, method: Method) -> dict[str, Any]:
+def constants(recipe: ProblemRecipe, method: Method) -> dict[str, Any]:
     """The problem in numbers."""
     problem = made(recipe)
     support = problem.support

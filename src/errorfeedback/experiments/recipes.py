@@ -26,7 +26,7 @@ MNIST = "t10k-images-idx3-ubyte"
 
 
 @dataclass(frozen=True)
-class Recipe(ABC):
+class ProblemRecipe(ABC):
     """Makes one problem and the point from which runs on it start."""
 
     smooth: ClassVar[bool] = True
@@ -49,13 +49,13 @@ class Recipe(ABC):
 
 
 @lru_cache(maxsize=2)
-def made(recipe: Recipe) -> Problem:
+def made(recipe: ProblemRecipe) -> Problem:
     """The problem, made once while it is in use."""
     return recipe.make()
 
 
 @dataclass(frozen=True)
-class Synthetic(Recipe):
+class Synthetic(ProblemRecipe):
     """The paper's least squares on rare features: n = 100, d = 500, m = 12, every feature on c clients."""
 
     c: int
@@ -87,7 +87,7 @@ class Nonconvex(Synthetic):
 
 
 @dataclass(frozen=True)
-class Libsvm(Recipe):
+class Libsvm(ProblemRecipe):
     """Logistic regression with an intercept on n clients, prepared as the authors did.
 
     Of mushrooms and phishing the first 90% of the rows; shuffled; equal blocks; the rest is dropped.
@@ -137,7 +137,7 @@ class LibsvmFP32(Libsvm):
 
 
 @dataclass(frozen=True)
-class Images(Recipe):
+class Images(ProblemRecipe):
     """The linear auto-encoder on n clients over images with pixels in [0, 1]."""
 
     smooth: ClassVar[bool] = False
@@ -170,7 +170,7 @@ class Images(Recipe):
 
 
 @dataclass(frozen=True)
-class ThreeClients(Recipe):
+class ThreeClients(ProblemRecipe):
     """Beznosikov et al. (2020), example 1: f_i = <a_i, x>^2 + ||x||^2/4, on which Top1 alone diverges for every gamma > 0.
 
     At x = t (1, 1, 1) every client's largest entry pulls away from the solution 0, and x stays on that line.

@@ -21,7 +21,7 @@ from errorfeedback.experiments.curves import (
     traces,
 )
 from errorfeedback.experiments.jobs import Run
-from errorfeedback.experiments.recipes import Recipe
+from errorfeedback.experiments.recipes import ProblemRecipe
 from errorfeedback.experiments.store import Store
 from errorfeedback.plots.figure import Figure, Lines
 from errorfeedback.report.page import Claim
@@ -46,7 +46,7 @@ Traces = Mapping[str, Trace]
 class Sweep:
     """The curves of one figure: on every problem the same."""
 
-    recipe: Callable[[int, int], Recipe]
+    recipe: Callable[[int, int], ProblemRecipe]
     """(c, seed) -> problem."""
     published: StepSize
     """The step of the published curves."""

@@ -18,7 +18,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from errorfeedback.experiments.jobs import Job, Watch
-from errorfeedback.experiments.recipes import Recipe
+from errorfeedback.experiments.recipes import ProblemRecipe
 from errorfeedback.experiments.store import Store
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -39,7 +39,7 @@ def distinct(jobs: Iterable[Job]) -> list[Job]:
 
 def without_data(jobs: Sequence[Job]) -> dict[Job, str]:
     """The jobs whose data is missing, with the message that says which file is expected where."""
-    problems: dict[Recipe, str] = {}
+    problems: dict[ProblemRecipe, str] = {}
     for recipe in dict.fromkeys(job.problem for job in jobs):
         try:
             recipe.check()

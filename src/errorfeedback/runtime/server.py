@@ -108,8 +108,7 @@ class Server:
             if s.verdict is Verdict.KEEP:
                 self.guard.keep(s)
             if stopped:
-                if writer is not None:
-                    self._save(writer, t, stopped, s, clock, session)
+                self._save(writer, t, stopped, s, clock, session)
                 return Ended(*self.guard.choice(session, s), stopped, t, self.rows)
             if commands and s.verdict.goes_back:
                 self.guard.restore(s)
@@ -251,9 +250,9 @@ class Server:
                 watch(row)
         return row
 
-    def _save(self, writer: CheckpointWriter, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
+    def _save(self, writer: CheckpointWriter | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
         """A checkpoint after round t, where one is due."""
-        if writer.due(t, bool(stopped)):
+        if writer is not None and writer.due(t, bool(stopped)):
             with clock.paused():
                 writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))
 
