@@ -30,14 +30,14 @@ def make(name):
         "weights": lambda: loss(A, y, clients, sample_weight=weights),
         "scaled": lambda: ef.scaled(loss(A, y, clients)),
         "half scaled": lambda: ef.scaled(loss(A, y, clients), power=0.5),
-        "not scaled": lambda: ef.scaled(loss(A, y, clients), power=0.0),
+        "scaled by density": lambda: ef.scaled(loss(A, y, clients), power=None),
         "scaled with weights": lambda: ef.scaled(loss(A, y, clients, sample_weight=weights), power=0.3),
         "a shard": lambda: loss(A, y, clients, sample_weight=weights).shard(1, 3),
         "a scaled shard": lambda: ef.scaled(loss(A, y, clients)).shard(1, 3),
     }[kind]()
 
 
-KINDS = ["plain", "one-hot", "intercept", "weights", "scaled", "half scaled", "not scaled", "scaled with weights"]
+KINDS = ["plain", "one-hot", "intercept", "weights", "scaled", "half scaled", "scaled by density", "scaled with weights"]
 KINDS += ["a shard", "a scaled shard"]
 NAMES = [f"{loss}, {kind}" for loss in ("logistic", "squared") for kind in KINDS]
 
