@@ -32,6 +32,7 @@ from errorfeedback.core import Round as Round
 from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
+from errorfeedback.directions.diagonal import Diagonal as Diagonal
 from errorfeedback.directions.few_bit_hessians import Curvature as Curvature
 from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest

@@ -8,12 +8,15 @@ square of what is still missing, so that the server knows how much to trust the 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from errorfeedback.compressors.base import Contractive
+from errorfeedback.compressors.base import Contractive, Operator
 from errorfeedback.core import Lifted, Point, Round
 from errorfeedback.problems.base import Problem, Twice
 from errorfeedback.sparsity.pairs import pairs_of
+from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.message import Message
 from errorfeedback.wire.truncated import truncated
 
@@ -35,9 +38,17 @@ class Bending:
         if not (isinstance(problem, Twice) and problem.bends):
             raise ValueError(f"{problem} has no Hessians to tell; use ef.LBFGS() in place of ef.Curvature()")
         self.problem: Twice = problem
-        self.pairs = pairs_of(problem.support)
-        self.compress = compressor.on(self.pairs)
+        self.compressor = compressor
         self.estimate = Lifted(np.zeros(0))
+
+    @cached_property
+    def pairs(self) -> Support:
+        """Made when they are first asked for: many runs never are."""
+        return pairs_of(self.problem.support)
+
+    @cached_property
+    def compress(self) -> Operator:
+        return self.compressor.on(self.pairs)
 
     def message(self, at: Point, ctx: Round) -> Message:
         """What the clients send of their Hessians where they stand."""

@@ -102,7 +102,8 @@ class Server:
                 s.verdict = self.stepsize.verdict(s.rule)
             stopped = self._stopped(t, rounds, s, telemetry, clock) if watched or t == rounds else ""
             if due(t) or stopped:
-                row = self._record(t, gamma, s, session, g, clock, metrics, watch)
+                heard = telemetry.loss if telemetry is not None and self.stepsize.searches else None
+                row = self._record(t, gamma, s, session, g, clock, metrics, watch, heard)
                 if not np.isfinite(row.get("f", 0.0)) and s.kept is None:
                     return Ended(s.x, LAST, f"diverged: f is not finite at round {t}", t, self.rows)
             if s.verdict is Verdict.KEEP:
@@ -234,7 +235,9 @@ class Server:
         clock: Clock,
         metrics: bool,
         watch: Watch | None,
+        loss: float | None,
     ) -> dict[str, float]:
+        """`loss`: what a rule that searches has heard of f in any case."""
         row: dict[str, float] = {
             "round": t,
             "gamma": gamma,
@@ -245,6 +248,8 @@ class Server:
         with clock.paused():
             if metrics:
                 row |= self.observer.metrics(gamma, session, s.x, g)
+            elif loss is not None:
+                row["f"] = loss
             self.rows.append(row)
             if watch is not None:
                 watch(row)

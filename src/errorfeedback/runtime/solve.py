@@ -101,10 +101,11 @@ def solve(
     """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first `densely` and the last.
 
     `direction` is what the server makes of the estimate (`Steepest()`), `downlink` how its step reaches the clients
-    (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only. `f_star` is a lower bound on
-    f (the problem's own by default). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
-    server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
-    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on.
+    (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only, and f where a rule hears it
+    in every round. `f_star` is a lower bound on f (the problem's own by default). `watch` sees every recorded row, with
+    the clock stopped. `prox` is added to f by the server alone; f in the history includes it, grad_norm2 does not.
+    `stop` ends the run early (`runtime.stopping`). `checkpoint` says where and how often the state is written (with the
+    clock stopped) from which `resume` goes on.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
