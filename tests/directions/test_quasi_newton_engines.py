@@ -136,7 +136,9 @@ def test_a_run_goes_on_from_any_round_with_the_same_bits(name, tmp_path, monkeyp
                 engine=engines[-before % 4],
                 checkpoint=ef.Checkpoint(folder, every=1),
             )
-        assert_same_bits(whole, ef.resume(folder, engine=engines[before % 4]))
+        seen = []
+        assert_same_bits(whole, ef.resume(folder, engine=engines[before % 4], watch=seen.append))
+        assert seen[0]["round"] == before, "a checkpoint that is refused would be gone on with from round 0, to the same end"
 
 
 def test_a_run_that_stood_goes_on_with_the_same_bits(tmp_path):

@@ -137,7 +137,8 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     _require(isinstance(t, int) and 1 <= t <= rounds + 1, f"the round {t!r:.30} of {rounds}")
     _require(isinstance(stopped, str) and (bool(stopped) or t <= rounds), "no round that is left")
     _require(isinstance(snapshot["seconds"], float) and snapshot["seconds"] >= 0, "no time")
-    sizes = {problem.d, problem.support.size, problem.n, 0}
+    each = problem.support.sizes
+    sizes = {problem.d, problem.support.size, problem.n, int((each * (each + 1) // 2).sum()), 0}  # Hessians: all pairs
     state = snapshot["state"]
     _require(isinstance(state, dict), "no state of the server")
     for array in _arrays([state["method"], state["kept"], snapshot["clients"]]):
