@@ -47,7 +47,8 @@ def test_json_report_and_figures(data: Path, tmp_path: Path) -> None:
     assert found["census"]["n"] == 10
     assert {p["k"] for p in found["plans"] if not p["exact_features"]} == {None, 1, 3}
     assert "Before you run: small.svm" in page.read_text()
-    assert {p.name for p in folder.iterdir()} == {"rarity.png", "rarity.svg", "costs.png", "costs.svg"}
+    figures = ("rarity", "promises", "costs")
+    assert {p.name for p in folder.iterdir()} == {f"{name}.{kind}" for name in figures for kind in ("png", "svg")}
 
 
 def test_options_change_the_problem(data: Path) -> None:

@@ -95,22 +95,23 @@ def test_without_a_trial_it_says_so(problem: Problem) -> None:
     assert json.loads(json.dumps(seen.json()))["trial"] is None
 
 
-def test_it_says_plainly_when_error_feedback_will_not_help() -> None:
+def test_it_says_plainly_when_topk_will_not_help() -> None:
     """Condition (ii) can only be an equality: plain TopK never promises fewer bits than DGD that sends |J_i| numbers."""
-    seen = ef.inspect(ef.synthetic(n=20, d=40, m=3, c=20))
+    seen = ef.inspect(ef.synthetic(n=20, d=40, m=3, c=20), rounds=0)
     gd = next(p for p in seen.plans if p.method == "DGD")
-    assert min(p.up_bits for p in seen.plans if p.error_feedback) >= gd.up_bits
-    assert min(p.total_bits for p in seen.plans if p.error_feedback) >= gd.total_bits
-    assert not seen.verdict.helps
-    assert "Error feedback will not help here by the theory" in seen.verdict.error_feedback
+    assert min(p.up_bits for p in seen.plans if p.kind in ("TopK", "exact")) >= gd.up_bits
+    assert min(p.total_bits for p in seen.plans if p.kind in ("TopK", "exact")) >= gd.total_bits
+    assert not seen.verdict.top_k.helps
+    assert "Error feedback with TopK will not help here by the theory" in seen.verdict.error_feedback
 
 
-def test_it_says_so_when_error_feedback_helps() -> None:
+def test_it_says_so_when_topk_helps() -> None:
     rng = np.random.default_rng(0)
     A = np.hstack([np.kron(np.eye(10), rng.normal(size=(4, 16)) * 0.05), np.ones((40, 1))])
-    seen = ef.inspect(ef.least_squares(A, rng.normal(size=40), clients=10), network=ef.Network(up="1kbit/s", down="1Mbit/s"))
-    assert seen.verdict.helps
-    assert "Error feedback helps by the theory" in seen.verdict.error_feedback
+    link = ef.Network(up="1kbit/s", down="1Mbit/s")
+    seen = ef.inspect(ef.least_squares(A, rng.normal(size=40), clients=10), network=link, rounds=0)
+    assert seen.verdict.top_k.helps
+    assert "Error feedback with TopK helps by the theory" in seen.verdict.error_feedback
 
 
 def test_json_is_json_and_complete(seen: Inspection) -> None:

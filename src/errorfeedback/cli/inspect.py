@@ -18,7 +18,7 @@ from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as inspect_problem
 from errorfeedback.planner.network import Links
 from errorfeedback.plots.draw import save
-from errorfeedback.plots.inspection_figures import costs, rarity
+from errorfeedback.plots.inspection_figures import costs, promises, rarity
 from errorfeedback.report.comparison_page import results
 from errorfeedback.report.inspection_page import inspection_page
 
@@ -54,7 +54,8 @@ def inspect(
     )
     if report is not None:
         inspection_page(seen, rows.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)
-    drawn = [path for figure in (rarity(seen), costs(seen)) for path in save(figure, draw)] if draw is not None else []
+    figures = (rarity, promises, costs)
+    drawn = [] if draw is None else [path for figure in figures for path in save(figure(seen), draw)]
     if as_json:
         print(json.dumps(seen.json(), indent=1))
         return

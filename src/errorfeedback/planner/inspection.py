@@ -84,11 +84,23 @@ class Inspection:
         return f"Plans to {self.epsilon:g} of ||grad f(0)||^2 by the theorems, per client, {order}{penalty}"
 
     def rows(self, most: int | None = None) -> list[list[str]]:
-        """The plans as a table's rows: the first `most`, and DGD and the best EF21 wherever they stand."""
-        shown = self.plans if most is None else self.plans[:most]
-        anchors = [next((p for p in self.plans if p.error_feedback), None), next(p for p in self.plans if p.method == "DGD")]
-        extra = sorted({id(p): p for p in anchors if p is not None and p not in shown}.values(), key=lambda p: p.price)
-        return [self._row(plan) for plan in [*shown, *extra]]
+        """The plans as a table's rows. The first `most` methods, each with its best rule, and DGD and the best EF21 with
+        TopK and with few bits wherever they stand; all plans where `most` is None."""
+        if most is None:
+            return [self._row(plan) for plan in self.plans]
+        anchors = [self.best(kind) for kind in ("DGD", "few bits", "TopK")]
+        return [self._row(plan) for k, plan in enumerate(self.by_method()) if k < most or plan in anchors]
+
+    def best(self, kind: str) -> Plan | None:
+        """The cheapest plan of a kind (`Plan.kind`)."""
+        return next((plan for plan in self.plans if plan.kind == kind), None)
+
+    def by_method(self) -> list[Plan]:
+        """Every method with its best rule and start, the cheapest first."""
+        best: dict[str, Plan] = {}
+        for plan in self.plans:
+            best.setdefault(plan.wherever_it_starts, plan)
+        return list(best.values())
 
     def _row(self, plan: Plan) -> list[str]:
         total, up, down = (human_bytes(bits / 8) for bits in (plan.total_bits, plan.up_bits, plan.down_bits))
@@ -112,6 +124,8 @@ class Inspection:
                 "reason": self.verdict.reason,
                 "error_feedback_helps": self.verdict.helps,
                 "error_feedback": self.verdict.error_feedback,
+                "few_bits": vars(self.verdict.few_bits),
+                "top_k": vars(self.verdict.top_k),
             },
         }
 

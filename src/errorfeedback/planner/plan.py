@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from errorfeedback.core import Lifted, Model, PerClient
+from errorfeedback.core import VALUE_BITS, Lifted, Model, PerClient
 from errorfeedback.methods.base import Method, full_upload
 from errorfeedback.planner.network import Pace
 from errorfeedback.problems.base import Problem, setup_bits
@@ -23,6 +23,9 @@ from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.theory.analysis import Theory
 from errorfeedback.theory.proof import Proof
+
+ZERO, COMPRESSED = ", zero start", ", compressed start"
+"""How a plan of EF21 is called that does not begin with an upload of all gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +80,29 @@ class Plan:
     down_bits: float
     bits_per_round: float
     """Up."""
+    value_bits: int
+    """Of a number up."""
     memory_bytes: int
     """The largest client's memory between rounds."""
     seconds: float | None
     """On the network, where one was given."""
     in_expectation: bool
     error_feedback: bool
+
+    @property
+    def wherever_it_starts(self) -> str:
+        """The method without its start."""
+        return self.method.removesuffix(ZERO).removesuffix(COMPRESSED)
+
+    @property
+    def kind(self) -> str:
+        """How it saves: error feedback with all numbers in "few bits", with "TopK" of them, with the common ones "exact" and
+        TopK of the others; or the method's own name."""
+        if not self.error_feedback:
+            return self.method.split()[0]
+        if self.value_bits < VALUE_BITS:
+            return "few bits"
+        return "exact" if self.exact_features else "TopK"
 
     @property
     def total_bits(self) -> float:
@@ -95,7 +115,7 @@ class Plan:
         return self.total_bits if self.seconds is None else self.seconds
 
     def json(self) -> dict[str, Any]:
-        return {**vars(self), "total_bits": self.total_bits}
+        return {**vars(self), "kind": self.kind, "total_bits": self.total_bits}
 
 
 @dataclass(frozen=True)
@@ -125,6 +145,7 @@ def plan(theory: Theory, option: Option, rule: Fixed, start: Origin, pace: Pace 
         up_bits=float((before[0] + rounds * up).mean()),
         down_bits=float((before[1] + rounds * down).mean()),
         bits_per_round=float(up.mean()),
+        value_bits=method.compressor.coding.width(VALUE_BITS),
         memory_bytes=8 * method.memory * theory.r,
         seconds=None if pace is None else pace.slowest(*before, float(np.any(before))) + rounds * pace.slowest(up, down),
         in_expectation=method.in_expectation,

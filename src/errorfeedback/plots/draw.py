@@ -27,6 +27,8 @@ PANEL = (4.3, 3.5)
 """Inches."""
 ROOM = 44
 """Characters of labels that fit under a panel side by side; more are turned."""
+TURNED = 0.046
+"""Inches that a character of a turned label goes down."""
 INK, SOFT, GRID = "#1c2024", "#60676f", "#e4e6e9"
 
 
@@ -104,7 +106,7 @@ def _(panel: Bars, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     _style(place, panel.title, Axis(""), panel.y)
     crowded = sum(len(label) + 2 for label in panel.labels) > ROOM
     place.set_xticks(at, panel.labels, rotation=35 if crowded else 0, ha="right" if crowded else "center")
-    _legend(place, 2)
+    _legend(place, 2, below=max(0.5, 0.2 + TURNED * max(map(len, panel.labels))) if crowded else 0.5)
 
 
 @_draw.register
@@ -118,14 +120,14 @@ def _(panel: Heatmap, place: Axes, x: Mapping[str, Axis], legend: bool) -> None:
     place.grid(False)
 
 
-def _legend(place: Axes, columns: int) -> None:
-    """Below the axes, where it hides no curve."""
+def _legend(place: Axes, columns: int, below: float = 0.5) -> None:
+    """So many inches below the axes, where it hides no curve."""
     place.legend(
         fontsize=7.5,
         frameon=False,
         loc="upper left",
         bbox_to_anchor=(-0.02, 0),
-        bbox_transform=place.transAxes + ScaledTranslation(0, -0.5, place.figure.dpi_scale_trans),  # half an inch below
+        bbox_transform=place.transAxes + ScaledTranslation(0, -below, place.figure.dpi_scale_trans),
         borderaxespad=0,
         ncols=columns,
         handlelength=2.8,

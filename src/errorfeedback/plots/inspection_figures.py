@@ -11,6 +11,9 @@ from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.plan import Plan
 from errorfeedback.plots.figure import Axis, Bars, Curve, Figure, Heatmap, Lines
 
+LEVEL = {"exact": "EF21 + exact", "few bits": "EF21, few bits"}
+"""Kinds of which the cheapest plan is a level line, whatever its K."""
+
 
 def rarity(seen: Inspection) -> Figure:
     """Histograms of |I_j| and |J_i|, and the sparsity pattern (figure 5)."""
@@ -34,12 +37,29 @@ def rarity(seen: Inspection) -> Figure:
     )
 
 
+def promises(seen: Inspection) -> Figure:
+    """What the theorems promise for DGD, every few-bit plan and the best of every other kind: bytes up and down, rounds."""
+    best = seen.by_method()
+    kinds = {plan.kind: plan for plan in reversed(best)}
+    shown = [plan for plan in best if plan.kind == "few bits" or plan is kinds[plan.kind]]
+    labels = [plan.wherever_it_starts.removeprefix("EF21 ") for plan in shown]
+    sent = {"up": [plan.up_bits / 8e6 for plan in shown], "down": [plan.down_bits / 8e6 for plan in shown]}
+    return Figure(
+        "promises",
+        [
+            Bars("bytes per client", labels, sent, Axis("MB")),
+            Bars("rounds", labels, {"rounds": [plan.rounds for plan in shown]}, Axis("rounds")),
+        ],
+        caption=f"To {seen.epsilon:g} of ||grad f(0)||^2 by the theorems. Everything but DGD and MARINA is EF21.",
+    )
+
+
 def costs(seen: Inspection) -> Figure:
     """Bytes up and down and rounds over K: a curve per rule of EF21 and for MARINA with RandK; what has no K is level."""
     curves: dict[str, list[Plan]] = {}
-    for plan in sorted(seen.plans, key=lambda plan: plan.price):
-        if plan.exact_features:
-            curves.setdefault("EF21 + exact", [plan])
+    for plan in seen.plans:
+        if plan.kind in LEVEL:
+            curves.setdefault(LEVEL[plan.kind], [plan])
         elif plan.k is None:
             curves.setdefault(plan.method, [plan])
         else:
@@ -61,7 +81,7 @@ def _curves(families: dict[str, list[Plan]], ends: Floats, y: Callable[[Plan], f
     """The curves before the level lines; those are dotted."""
     curves, level = [], []
     for name, plans in sorted(families.items()):
-        if plans[0].k is None or plans[0].exact_features:
+        if plans[0].k is None or plans[0].kind in LEVEL:
             level.append((name, ends, np.full(2, y(plans[0]), dtype=np.float64)))
         else:
             ordered = sorted(plans, key=lambda plan: plan.k or 0)

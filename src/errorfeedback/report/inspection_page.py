@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.verdict import WORST_CASE
-from errorfeedback.plots.inspection_figures import costs, rarity
+from errorfeedback.plots.inspection_figures import costs, promises, rarity
 from errorfeedback.report.comparison_page import results, unbroken
 from errorfeedback.report.page import Block, Claim, Code, Details, Drawing, Page, Recommendation, Section, Table, Text
 
 FIRST = 15
-"""Plans in the page's first table; all are in the second."""
+"""Methods in the page's first table, each with its best rule; all plans are in the second."""
 
 
 def inspection_page(seen: Inspection, title: str, command: str = "") -> Page:
@@ -18,7 +18,9 @@ def inspection_page(seen: Inspection, title: str, command: str = "") -> Page:
     constants = [[c.name, c.value, c.how] for c in seen.constants]
     sections = [
         Section("What to run", _advice(seen)),
-        Section("What the theorems promise", [_promised(seen), _feedback(seen)], subtitle=WORST_CASE),
+        Section(
+            "What the theorems promise", [_promised(seen), *_feedback(seen), Drawing(promises(seen))], subtitle=WORST_CASE
+        ),
         Section("Features", [Table(["", ""], [list(row) for row in seen.facts()]), Drawing(rarity(seen))]),
         Section("Constants", [Table(["constant", "value", "how it was computed"], constants)]),
         Section(
@@ -52,5 +54,6 @@ def _promised(seen: Inspection) -> Recommendation:
     return Recommendation("fastest" if seen.network else "fewest bytes", seen.verdict.winner.method, seen.verdict.reason)
 
 
-def _feedback(seen: Inspection) -> Claim:
-    return Claim("Error feedback helps by the theory", seen.verdict.helps, seen.verdict.error_feedback)
+def _feedback(seen: Inspection) -> list[Block]:
+    kinds = {"few bits": seen.verdict.few_bits, "TopK": seen.verdict.top_k}
+    return [Claim(f"Error feedback with {kind} helps by the theory", each.helps, each.text) for kind, each in kinds.items()]
