@@ -157,8 +157,8 @@ def inspect(
 
     >>> import errorfeedback as ef
     >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2), rounds=50)
-    >>> seen.census.c, seen.verdict.winner is seen.plans[0], seen.trial.k
-    (2, True, 3)
+    >>> seen.census.c, seen.verdict.winner.method, seen.trial.k  # no K: what `train` chooses by itself
+    (2, 'EF21 SmallFloat(3, 2)', None)
     """
     for level in k or ():
         if isinstance(level, bool) or not isinstance(level, int) or level < 1:
