@@ -165,7 +165,7 @@ def few(options: argparse.Namespace) -> None:
             start = origin(problem, options.epsilon)
             gd_plan = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), start)
             gd = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=options.few_rounds)
-            for label, compressor in few_bits_for(problem.support.c).items():
+            for label, compressor in few_bits_for(problem.support).items():
                 method, theory = ef.EF21(compressor, "compressed"), ef.analyse(problem, compressor)
                 promised = plan(theory, Option(label, method), ef.Best(), start)
                 ours = ef.solve(problem, method, ef.Best(), rounds=options.few_rounds)

@@ -18,11 +18,12 @@ from errorfeedback.plots.inspection_figures import costs, promises
 from errorfeedback.problems.base import Problem
 from errorfeedback.report.inspection_page import inspection_page
 from errorfeedback.runtime.ledger import ownership_bits
+from errorfeedback.sparsity.support import full_support
 
 HEAD, UNIT = 24 + 8, 16
 """Bits of a frame before its values: version and check, count; and of the unit of a block."""
 STARTS = ["compressed", "gradient"]
-COMPRESSORS = few_bits_for(3)
+COMPRESSORS = few_bits_for(full_support(3, 1100))
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +88,20 @@ def test_whatever_c_is_few_bits_promise_several_times_fewer_bits_up_than_gradien
 
 def test_every_width_and_rule_is_planned(problem: Problem) -> None:
     ranked = plans(problem, origin(problem, 1e-3), k=[1])
-    for name in few_bits_for(problem.support.c):
+    for name in few_bits_for(problem.support):
         rules = {plan.rule for plan in ranked if plan.wherever_it_starts == f"EF21 {name}"}
         assert rules == {plan.rule for plan in ranked if plan.kind == "TopK"}
+
+
+def test_four_bits_for_many_entries_are_planned_in_blocks() -> None:
+    """One unit for 5,000 entries has alpha = 0.75 and one for 1,024 has 0.89: 16 bits more, and fewer rounds."""
+    rng = np.random.default_rng(0)
+    problem = ef.least_squares(rng.standard_normal((6, 5000)), np.ones(6), 3)
+    best = {plan.wherever_it_starts: plan for plan in reversed(plans(problem, origin(problem, 1e-3), k=[1]))}
+    whole, blocks = best["EF21 PowersOfTwo(4)"], best["EF21 PowersOfTwo(4) in blocks"]
+    assert blocks.rounds < whole.rounds
+    assert blocks.up_bits < whole.up_bits
+    assert blocks.bits_per_round == whole.bits_per_round + 4 * 16
 
 
 def test_time_on_the_network_is_that_of_small_messages_up_and_of_x_down(problem: Problem) -> None:

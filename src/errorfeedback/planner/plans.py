@@ -24,6 +24,7 @@ from errorfeedback.planner.common import best_common, powers_of_two
 from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import COMPRESSED, ZERO, Option, Origin, Plan, plan
 from errorfeedback.problems.base import Problem
+from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.best import rules
 from errorfeedback.stepsizes.inverse_L import InverseL
@@ -43,20 +44,23 @@ def plans(problem: Problem, start: Origin, pace: Pace | None = None, k: Sequence
     for level in levels:
         candidates += _ef21(problem, level, start, pace)
     candidates += best_common(problem, levels, start, pace)
-    for name, compressor in few_bits_for(problem.support.c).items():
+    for name, compressor in few_bits_for(problem.support).items():
         candidates += _few_bits(problem, f"EF21 {name}", compressor, start, pace)
     return sorted(candidates, key=lambda plan: plan.price)
 
 
-def few_bits_for(c: int) -> dict[str, FewBits]:
-    """What is planned, by name: 4, 6 and 8 bits, and the equally spaced levels that keep DGD's rounds whatever c is.
+def few_bits_for(support: Support) -> dict[str, FewBits]:
+    """What is planned, by name: 4, 6 and 8 bits, 4 bits in blocks where a client has more entries than powers of two can
+    share a unit for, and the equally spaced levels that keep DGD's rounds whatever c is.
 
-    >>> list(few_bits_for(c=300))
-    ['PowersOfTwo(4)', 'SmallFloat(3, 2)', 'SmallFloat(4, 3)', 'Uniform(8)', 'Uniform(11) in blocks']
+    >>> import errorfeedback as ef
+    >>> list(few_bits_for(ef.synthetic(n=10, d=20, m=3, c=5).support))
+    ['PowersOfTwo(4)', 'SmallFloat(3, 2)', 'SmallFloat(4, 3)', 'Uniform(8)', 'Uniform(8) in blocks']
     """
-    few = min(ceil(6 + log2(c) / 2), MOST_BITS)  # docs/theory.md, section 7
+    few = min(ceil(6 + log2(support.c) / 2), MOST_BITS)  # docs/theory.md, section 7
     return {
         "PowersOfTwo(4)": PowersOfTwo(4),
+        **({"PowersOfTwo(4) in blocks": PowersOfTwo(4, block=BLOCK)} if support.r > BLOCK else {}),
         "SmallFloat(3, 2)": SmallFloat(3, 2),
         "SmallFloat(4, 3)": SmallFloat(4, 3),
         "Uniform(8)": Uniform(8),
