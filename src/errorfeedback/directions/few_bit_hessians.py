@@ -12,10 +12,10 @@ Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues ar
 When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
     - at most EVERY_ROUND: in every round. H0 follows x, and the rounds are Newton's.
     - at most FROM_THE_START: in round 0.
-    - later: where as many rounds as they cost have gone by since the last ones (who rents skis buys them when he has paid
-      their price: never twice what was best), and where the rounds that are left to the `tolerance` at the rate of the last
-      ones exceed MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the
-      decrement g'Hg / 2, the model's gap.
+    - later: where as many rounds as they cost have gone by since the last ones (ski rental: they never cost more than all
+      rounds do), and where the rounds that are left to the `tolerance` at the rate of the last ones exceed MARGIN times the
+      price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement g'Hg / 2, the
+      model's gap. docs/theory.md, section 15.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ with
 
     e' B e <= share * s' B s,     share = 1/10,
 
-which gives away at most that share of the promise; where the direction has no model, B = I. Steps that point along valleys
-of the loss need more bits than others, as their error has a part across. The first byte of a frame says which coding it is.
+which gives away at most that share of the promise, and, for a shorter step -gamma B^-1 g, at most sqrt(share) of its slope
+<g, s> (docs/theory.md, section 14); where the direction has no model, B = I. Steps that point along valleys of the loss need
+more bits than others, as their error has a part across. The first byte of a frame says which coding it is.
 """
 
 from __future__ import annotations

@@ -13,14 +13,10 @@ direction>).
 *F never rises at accepted points*: <g, s> < 0 for a direction of descent, and what is not accepted is undone. (A told loss
 has 64 bits; steps within the rounding of their mean, 16 eps |F|, count as level.)
 
-*Gradients go to zero.* Let F be bounded below with an L-Lipschitz gradient, direction = H g with m <= H <= M (L-BFGS with
-pairs of curvature in [1/M', 1/m'] has that), exact steps, and ||g - grad F|| <= e at an accepted x. If e <= ||g|| m / (4 M),
-then <grad F, Hg> >= <g, Hg> - e M ||g|| >= (3/4) m ||g||^2, so that a step of length gamma is accepted as soon as gamma <=
-m / (2 L M^2): refusals halve it until then, and the accepted step lowers F by a constant times ||g||^2. Otherwise steps may
-be refused; every third refusal contracts the error of g by EF21's sqrt(1 - alpha) while x stands, so after finitely many
-rounds e is small against ||g||, or both are as small as we like and so is the gradient. F is bounded below, so infinitely
-many acceptances force ||g|| -> 0 along them, and with it the gradient: ||grad F|| <= (1 + m/(4M)) ||g||. For rounded steps,
-s = -gamma H g + r with ||r|| <= a share of it below m/(8 M), the same holds with other constants.
+*Gradients go to zero* (docs/theory.md, section 13). Let F be bounded below with an L-Lipschitz gradient, direction = H g,
+m <= H <= M, and ||g - grad F|| <= e at an accepted x. Where e <= m ||g|| / (4M), steps of a length gamma <= m / (L M^2) are
+accepted. Accepted steps lower F by at least 1e-4 (m/M) ||g|| ||s||, so they go to zero, and with them the errors of EF21;
+standing contracts these by sqrt(1 - alpha) while x stays, until a step is accepted. For few-bit pairs m and M are assumed.
 """
 
 from __future__ import annotations
