@@ -84,6 +84,7 @@ from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
 from errorfeedback.runtime.stopping import Budget as Budget
+from errorfeedback.runtime.stopping import EstimatedGap as EstimatedGap
 from errorfeedback.runtime.stopping import GradientMapping as GradientMapping
 from errorfeedback.runtime.stopping import RelativeDecrease as RelativeDecrease
 from errorfeedback.runtime.stopping import Stop as Stop
@@ -94,6 +95,7 @@ from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
 from errorfeedback.stepsizes.armijo import Armijo as Armijo
 from errorfeedback.stepsizes.automatic import Automatic as Automatic
 from errorfeedback.stepsizes.base import StepSize as StepSize
+from errorfeedback.stepsizes.base import Verdict as Verdict
 from errorfeedback.stepsizes.best import Best as Best
 from errorfeedback.stepsizes.constant import Constant as Constant
 from errorfeedback.stepsizes.convex import Convex as Convex
