@@ -72,20 +72,23 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         The clients' links, as in "up=1Mbit/s,down=10Mbit/s,latency=50ms", or one such text for every class of clients:
         where k is None, training is made for the shortest time on them. None: for fewest bytes.
     l1 : float, default=0.0
-        Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free.
+        Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free. It
+        has no gradient at 0: steps are of first order, and take many more rounds.
     l2 : float, default=1e-4
         Weight of ||coef||^2 / 2 beside the mean loss over all rows. The intercept is free.
     fit_intercept : bool, default=True
         Add a constant to the model.
     intercept : {"topk", "exact"}, default="topk"
-        How the slope of the intercept, which all clients share, is sent: like any other number, or exactly, every round.
+        With k: how the slope of the intercept, which all clients share, is sent: like any other number, or exactly, every
+        round.
     scale : bool, default=True
-        Bring features to like size first (to the same curvature with k); coef_ is in the units of the data all the same.
+        Bring features to like size first: dense ones to the same curvature, rare ones half-way (with k: all to the same).
+        coef_ is in the units of the data all the same.
     max_iter : int, default=2000
         Rounds, at most.
     tol : float, default=1e-6
-        Stop when an estimated share of this of all progress is left; with k or l1, when the loss falls by less than this
-        share of itself, three told losses in a row; 0: never.
+        Stop when about this share of all progress is left (`ef.EstimatedGap`); with k or l1, when the loss falls by less
+        than this share of itself, three told losses in a row; 0: never.
     budget : float or None, default=None
         Stop when a client has sent that many bytes, on average; None: no limit.
     warm_start : bool, default=False
@@ -136,7 +139,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     before_ : Before
         The part of both that crossed the network before the first round.
     traffic_ : tuple of two ndarrays
-        Bits of every client's message up, and of its part of the model down, in one round.
+        Bits of every client's message up, and of its part of the model down in full precision, in one round.
     """
 
     coef_: Floats

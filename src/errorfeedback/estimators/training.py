@@ -1,5 +1,5 @@
 """Training as users mean it: real data in, model out. The problem is scaled, a penalty is added on the server, how it is
-trained is chosen (`estimators.recipe`); everything that crosses the wire is counted.
+trained is chosen (`planner.recipe`); everything that crosses the wire is counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DENSELY = 1000
 class TrainingSettings:
     """How a model is trained.
 
-    k: numbers per client and round, by TopK; None: every number in few bits (`estimators.recipe`). intercept: with k, "topk"
+    k: numbers per client and round, by TopK; None: every number in few bits (`planner.recipe`). intercept: with k, "topk"
     (a feature like any other) or "exact" (sent every round). networks: the link of every client, for which the choice is
     made; None: fewest bytes. tolerance: what is left of all progress when the run may stop.
     """

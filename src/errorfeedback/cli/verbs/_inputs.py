@@ -35,8 +35,8 @@ class Inputs(ColumnOptions):
     class_weight: Annotated[str | None, typer.Option(help="balanced: all classes weigh the same.")] = None
     l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0
     l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4
-    intercept: Annotated[str, typer.Option(help="topk, exact (sent every round), or none.")] = "topk"
-    scale: Annotated[bool, typer.Option(help="Bring all features to the same curvature first.")] = True
+    intercept: Annotated[str, typer.Option(help="topk, exact (with --k: sent every round), or none.")] = "topk"
+    scale: Annotated[bool, typer.Option(help="Bring features to like size first (with --k: to the same curvature).")] = True
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal, and of what is random in a method.")] = 0
 
 
