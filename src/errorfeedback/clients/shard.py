@@ -58,19 +58,21 @@ class Shard:
         self, x: Model, ctx: Round, probes: Probes = (), verdict: Verdict = Verdict.GO, curvature: bool = False
     ) -> Message:
         """What the clients send from x. `verdict`: what is to be done first with the memory that the last round left."""
-        message = self._round(x, ctx, probes, verdict)
+        if verdict is not Verdict.GO:
+            self.obey(verdict)
+        if probes:
+            message = self._asked(x, ctx, probes)
+        else:
+            self.node.stand(x)
+            message = self._message(ctx)
         if curvature:
             assert self.bending is not None, "a run that asks for curvature says so before round 0"
             message.curvature = self.bending.message(self.node.at, ctx)
         return message
 
-    def _round(self, x: Model, ctx: Round, probes: Probes, verdict: Verdict) -> Message:
-        if verdict is not Verdict.GO:
-            self.obey(verdict)
+    def _asked(self, x: Model, ctx: Round, probes: Probes) -> Message:
+        """The message, with what the probes ask for."""
         node = self.node
-        if not probes:
-            node.stand(x)
-            return self._message(ctx)
         node.stand(x, any(probe.wants_values for probe in probes))
         numbers = {probe: self._answer(probe, ctx) for probe in probes if not probe.of_new_memory}
         if len(numbers) < len(probes):

@@ -33,8 +33,8 @@ class LocalSession:
         if len(self.shards) > 1:
             for shard in self.shards:
                 shard.node.read_ahead(order.x)
-        asked = (order.x, order.ctx, order.probes, order.verdict, order.curvature)
-        return [shard.round(*asked) for shard in self.shards]
+        x, ctx, probes, verdict, curvature = order.x, order.ctx, order.probes, order.verdict, order.curvature
+        return [shard.round(x, ctx, probes, verdict, curvature) for shard in self.shards]
 
     def observe(self, x: Model, losses: bool = True) -> Observation:
         return joined([shard.observe(x, losses) for shard in self.shards])

@@ -116,7 +116,9 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         if rows is not None:
             self._sampled(at, out, rows, values)
             return
-        blocks, x = self._standing(at)
+        blocks, x = self.blocks, at.shared
+        if x is None or not self._ready(x):
+            blocks, x = self._standing(at)
         losses = None if values is None else np.empty(len(self.target), dtype=self.dtype)
         self.loss.gradients(blocks, x, self.target, self.shares, out, losses)
         if values is not None or self.regularizer.curvature:

@@ -56,7 +56,7 @@ class Ledger:
             self.downlink += self._nothing
             return
         absent = messages[0].frames.answers is not None and not everybody
-        if not (absent or broadcast.features is not None or broadcast.coding != FULL or broadcast.numbers):
+        if not (absent or broadcast.features is not None or broadcast.coding is not FULL or broadcast.numbers):
             self.downlink += self._whole  # the same in every round
             return
         frames = broadcast.frames(self.support, _answers(messages) if absent else None)

@@ -84,7 +84,7 @@ class Server:
         writer: CheckpointWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
-        commands = self.stepsize.commands
+        commands, bends = self.stepsize.commands, self.direction.hessians is not None
         if writer is not None and writer.snapshot is not None:
             first, s, clock = self.snapshots.recall(writer.snapshot, session)
             if writer.snapshot["stopped"]:
@@ -92,7 +92,8 @@ class Server:
         step = self._first_step(s)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
-            order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict, self.direction.asks(s.direction, s.gained))
+            curvature = bends and self.direction.asks(s.direction, s.gained)
+            order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict, curvature)
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
@@ -172,7 +173,7 @@ class Server:
 
     def _direction(self, s: State, g: Model, telemetry: Telemetry | None) -> Model:
         """Where to go from the last accepted point: from x, unless a rule that searches refuses the step that led there."""
-        if self.direction.adds_penalty and self.prox is not None:
+        if self.prox is not None and self.direction.adds_penalty:
             g = Model(g + self.prox.slopes(s.x))
         if telemetry is None or not self.stepsize.searches:
             direction, s.direction = self.direction(s.direction, s.x, g)
