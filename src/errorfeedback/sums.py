@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numba
-import numpy as np
 
 from errorfeedback.core import Floats
 
@@ -15,12 +14,3 @@ def dot(u: Floats, v: Floats) -> float:
     for j in range(len(u)):
         total += u[j] * v[j]
     return total
-
-
-@numba.njit(cache=True, nogil=True)
-def dots(rows: Floats, v: Floats) -> Floats:
-    """rows v."""
-    out = np.empty(len(rows))
-    for k in range(len(rows)):
-        out[k] = dot(rows[k], v)
-    return out

@@ -398,7 +398,7 @@ TESTED = {
     *(f"errorfeedback.problems.hessians.{name}" for name in ("add_rows", "times_outer")),  # test_curvature_kernels
     *(f"errorfeedback.directions.quasi_newton.{name}" for name in ("_back", "_forth")),
     "errorfeedback.sparsity.pairs._number",
-    *("errorfeedback.sums.dot", "errorfeedback.sums.dots"),
+    "errorfeedback.sums.dot",
 }
 
 

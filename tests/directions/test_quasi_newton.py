@@ -8,8 +8,8 @@ import reference
 
 import errorfeedback as ef
 from errorfeedback.directions.few_bit_hessians import Damped
-from errorfeedback.directions.quasi_newton import PLAIN, Pairs
-from errorfeedback.sums import dot, dots
+from errorfeedback.directions.quasi_newton import PLAIN, Pairs, Secants
+from errorfeedback.sums import dot
 
 D = 9
 MEMORY = 6
@@ -120,12 +120,25 @@ def test_steps_of_single_precision_are_made_in_double_precision():
     for t in range(3):
         made, state = direction(state, x + np.float32(t), g * (1 + t))
         assert made.dtype == np.float32
-    assert state.known.s.dtype == np.float64
+    assert state.known.s[0].dtype == np.float64
 
 
 def test_inner_products_are_those_of_numpy():
     u, v = np.random.default_rng(0).standard_normal((2, 1001))
     assert dot(u, v) == pytest.approx(u @ v, rel=1e-12)
-    np.testing.assert_allclose(dots(np.stack([u, v]), v), [u @ v, v @ v], rtol=1e-12)
     assert np.isnan(dot(u, np.full(1001, np.nan)))
     assert not np.isfinite(dot(u, np.full(1001, np.inf)))
+
+
+@pytest.mark.parametrize("memory", [1, 3, 20])
+def test_the_tables_of_the_pairs_are_kept_up_to_date(memory):
+    """A pair that comes and one that goes take one row and one column; no vector is copied."""
+    rng, known = np.random.default_rng(0), Secants()
+    for k in range(7):
+        before = known
+        known = known.joined(*rng.standard_normal((2, 11)), memory)
+        assert len(known.s) == min(k + 1, memory)
+        assert all(any(row is old for old in before.s) for row in known.s[:-1])
+        S, Y = np.array(known.s), np.array(known.y)
+        np.testing.assert_allclose(known.sy, S @ Y.T, rtol=1e-12)
+        np.testing.assert_allclose(known.ss, S @ S.T, rtol=1e-12)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numba
 import numpy as np
 
 from errorfeedback.core import Floats, Model
-from errorfeedback.sums import dot, dots
+from errorfeedback.sums import dot
 
 CURVED = 1e-8
 """The least cosine between s and y."""
@@ -35,9 +35,16 @@ class Metric(ABC):
     def times(self, v: Floats) -> Floats:
         """metric^-1 v."""
 
+    def products(self, known: Secants) -> Floats:
+        """(pairs, pairs): all s_a' metric^-1 s_b."""
+        return np.array([known.along(self.times(row)) for row in known.s])
+
 
 class Plain(Metric):
     """The identity."""
+
+    def products(self, known: Secants) -> Floats:
+        return known.ss
 
     def solve(self, v: Floats) -> Floats:
         return v
@@ -70,18 +77,17 @@ class Pairs:
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > CURVED * (ss * yy) ** 0.5 and np.isfinite(yy)):
             return self
-        first = Secants(s[None, :], y[None, :], np.array([[sy]]))
-        known = first if self.known is None else self.known.joined(s, y, memory)
+        known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
 
     def towards(self, metric: Metric) -> Model:
         """H g by the two loops (Nocedal 1980)."""
         assert self.g is not None, "a round has been"
         q, known = self.g.astype(np.float64), self.known
-        shares = None if known is None else _back(q, known.s, known.y, known.sy)
+        shares = [] if known is None else known.back(q)
         q = q if self.scale is None else self.scale * metric.solve(q)
-        if known is not None and shares is not None:
-            _forth(q, known.s, known.y, known.sy, shares)
+        if known is not None:
+            known.forth(q, shares)
         return Model(q.astype(self.g.dtype, copy=False))
 
     def quadratic(self, metric: Metric) -> Callable[[Model], float] | None:
@@ -91,55 +97,75 @@ class Pairs:
         b, known = 1.0 / self.scale, self.known
         if known is None:
             return lambda v: b * dot(v, metric.times(v))
-        bs = np.array([b * metric.times(row) for row in known.s])
-        below, sbs = np.tril(known.sy, -1), np.array([dots(known.s, row) for row in bs])
+        below, sbs = np.tril(known.sy, -1), b * metric.products(known)
         middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
 
         def form(v: Model) -> float:
-            w = np.concatenate([dots(bs, v), dots(known.y, v)])
-            return float(b * dot(v, metric.times(v)) - w @ middle @ w)
+            bent = b * metric.times(v)
+            w = np.concatenate([known.along(bent), known.across(v)])
+            return float(dot(v, bent) - w @ middle @ w)
 
         return form
 
 
 @dataclass(frozen=True, eq=False)
 class Secants:
-    """Pairs, the oldest first."""
+    """Pairs, the oldest first. A vector is never copied: a long model has many millions of numbers in its pairs."""
 
-    s: Floats
-    """(pairs, d)"""
-    y: Floats
-    sy: Floats
+    s: tuple[Floats, ...] = ()
+    y: tuple[Floats, ...] = ()
+    sy: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(pairs, pairs): all s_a' y_b."""
+    ss: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(pairs, pairs): all s_a' s_b."""
 
     def joined(self, s: Floats, y: Floats, memory: int) -> Secants:
         """With one more, and the oldest left out where there are more than `memory`."""
-        steps, changes = np.vstack([self.s, s])[-memory:], np.vstack([self.y, y])[-memory:]
-        table = np.empty((len(steps), len(steps)))
-        kept = len(self.s) + 1 - len(steps)
-        table[:-1, :-1] = self.sy[kept:, kept:]
-        table[-1], table[:, -1] = dots(changes, s), dots(steps, y)
-        return Secants(steps, changes, table)
+        one = Secants((*self.s, s)[-memory:], (*self.y, y)[-memory:])
+        sy, ss = one.across(s), one.along(s)
+        return replace(one, sy=_bordered(self.sy, sy, one.along(y)), ss=_bordered(self.ss, ss, ss))
+
+    def along(self, v: Floats) -> Floats:
+        """All s_a' v."""
+        return np.array([dot(row, v) for row in self.s])
+
+    def across(self, v: Floats) -> Floats:
+        """All y_a' v."""
+        return np.array([dot(row, v) for row in self.y])
+
+    def back(self, q: Floats) -> list[float]:
+        """The first loop, from the newest pair to the oldest, in place."""
+        pairs = zip(self.s, self.y, np.diag(self.sy), strict=True)
+        return [_back(q, s, y, sy) for s, y, sy in reversed(list(pairs))][::-1]
+
+    def forth(self, q: Floats, shares: list[float]) -> None:
+        """The second loop, from the oldest to the newest."""
+        for s, y, sy, share in zip(self.s, self.y, np.diag(self.sy), shares, strict=True):
+            _forth(q, s, y, sy, share)
 
 
-PLAIN = Plain()
+PLAIN, NONE = Plain(), Secants()
+
+
+def _bordered(table: Floats, row: Floats, column: Floats) -> Floats:
+    """The end of the table with one more row and column."""
+    kept = len(row) - 1
+    out = np.empty((kept + 1, kept + 1))
+    out[:-1, :-1] = table[len(table) - kept :, len(table) - kept :]
+    out[-1], out[:, -1] = row, column
+    return out
 
 
 @numba.njit(cache=True, nogil=True)
-def _back(q: Floats, s: Floats, y: Floats, sy: Floats) -> Floats:
-    """The first loop, from the newest pair to the oldest."""
-    shares = np.empty(len(s))
-    for k in range(len(s) - 1, -1, -1):
-        shares[k] = dot(s[k], q) / sy[k, k]
-        for j in range(len(q)):
-            q[j] -= shares[k] * y[k, j]
-    return shares
+def _back(q: Floats, s: Floats, y: Floats, sy: float) -> float:
+    share: float = dot(s, q) / sy
+    for j in range(len(q)):
+        q[j] -= share * y[j]
+    return share
 
 
 @numba.njit(cache=True, nogil=True)
-def _forth(q: Floats, s: Floats, y: Floats, sy: Floats, shares: Floats) -> None:
-    """The second loop, from the oldest to the newest."""
-    for k in range(len(s)):
-        rest = shares[k] - dot(y[k], q) / sy[k, k]
-        for j in range(len(q)):
-            q[j] += rest * s[k, j]
+def _forth(q: Floats, s: Floats, y: Floats, sy: float, share: float) -> None:
+    rest = share - dot(y, q) / sy
+    for j in range(len(q)):
+        q[j] += rest * s[j]
