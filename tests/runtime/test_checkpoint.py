@@ -258,11 +258,12 @@ def test_only_this_packages_dataclasses_are_made():
 
 
 def test_memories_are_cut_where_the_shards_are():
-    memory = (np.arange(6.0), {"n": np.arange(3), "none": None}, np.empty(0))
-    lengths = [(1, 2), (2, 4)]
+    memory = (np.arange(6.0), {"n": np.arange(3), "none": None}, np.empty(0), np.arange(9.0))
+    lengths = [(1, 2, 3), (2, 4, 6)]
     parts = cut_memory(memory, lengths)
     assert [p[0].tolist() for p in parts] == [[0, 1], [2, 3, 4, 5]]
     assert [p[1]["n"].tolist() for p in parts] == [[0], [1, 2]]
+    assert [p[3].tolist() for p in parts] == [[0, 1, 2], [3, 4, 5, 6, 7, 8]]  # one for every pair of features
     back = joined_memory(parts)
     assert back[0].tolist() == memory[0].tolist()
     assert len(back[2]) == 0
