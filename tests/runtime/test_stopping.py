@@ -176,3 +176,41 @@ def test_short_floats_are_within_half_a_unit_of_their_last_place_and_fit_their_b
     special = truncated(np.array([0.0, np.inf, -np.inf, np.nan]), bits)
     assert special.tolist()[:3] == [0.0, np.inf, -np.inf]
     assert np.isnan(special[3])
+
+
+def estimated(*rounds):
+    """What `EstimatedGap(1e-3)` says after rounds with these (loss, gap, ||g||^2), where the loss began at 1."""
+    rule = ef.EstimatedGap(1e-3, patience=4)
+    state, said = rule.start(), []
+    for t, (loss, gap, gradient2) in enumerate(rounds):
+        gained = None if gap is None else 1.0 - loss
+        seen = Progress(t, 0.0, 0.0, loss, None, None, gap=gap, gained=gained, gradient2=gradient2)
+        reason, state = rule.next(state, seen)
+        said.append(reason)
+    return said
+
+
+STEEP = (1.0, 1.0, 1.0)
+
+
+def test_an_estimated_gap_stops_when_it_is_small_twice_in_a_row():
+    small, large = 0.98e-3 * 0.5, 1.02e-3 * 0.5
+    assert estimated(STEEP, (0.5, small, 0.0), (0.4999, large, 0.0), (0.4998, small, 0.0)) == [""] * 4
+    *before, last = estimated(STEEP, (0.5, small, 0.0), (0.4999, small, 0.0))
+    assert before == ["", ""]
+    assert last == "an estimated 9.8e-04 of all progress is left at round 2"
+
+
+def test_an_estimated_gap_is_believed_where_the_gradient_has_fallen_too():
+    """||g||^2 at 100 times the tolerance of its largest, two percent below and above."""
+    for share, stops in ((0.098, True), (0.102, False)):
+        assert bool(estimated(STEEP, (0.5, 1e-9, share), (0.4999, 1e-9, share))[-1]) is stops
+
+
+def test_refused_points_say_nothing_and_a_loss_that_no_step_lowers_ends_the_run():
+    assert estimated(STEEP, (0.5, 1e-9, 0.0), (0.9, None, 0.0), (0.4999, 1e-9, 0.0))[2:] == [
+        "",
+        "an estimated 2.0e-09 of all progress is left at round 3",
+    ]
+    said = estimated(STEEP, *[(1.0, None, 0.0)] * 4)
+    assert said == ["", "", "", "", "no step lowers the loss any more, at round 4"]
