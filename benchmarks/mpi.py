@@ -23,7 +23,7 @@ import numpy as np
 import errorfeedback as ef
 from errorfeedback.clients.order import Order
 from errorfeedback.core import Round
-from errorfeedback.engines.channel import broadcast, receive
+from errorfeedback.engines.channel import receive
 from errorfeedback.wire.codec import NOTHING_BESIDE, decode, encode
 from errorfeedback.wire.message import NOWHERE
 
@@ -109,11 +109,12 @@ def link(world: Any) -> tuple[float, float]:
     small, large = np.zeros(1, dtype=np.uint8), np.zeros(2**20, dtype=np.uint8)
 
     def trip(buffer: Any) -> None:
-        broadcast(world, buffer)
-        if world.rank == 1:
-            world.Send(small, 0)
-        elif world.rank == 0:
+        if world.rank == 0:
+            world.Send(buffer, 1)
             receive(world, 1)
+        elif world.rank == 1:
+            receive(world, 0)
+            world.Send(small, 0)
 
     slow = best(lambda: trip(small)) / 2
     return slow, 2**20 / (best(lambda: trip(large), 10, 10) - 2 * slow)

@@ -47,10 +47,10 @@ from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.base import Engine as Engine
 from errorfeedback.engines.base import Session as Session
 from errorfeedback.engines.base import Transport as Transport
+from errorfeedback.engines.conducting import gathered as gathered
 from errorfeedback.engines.local import Local as Local
 from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
-from errorfeedback.engines.remote import gathered as gathered
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
 from errorfeedback.methods.dcgd import DCGD as DCGD

@@ -14,7 +14,7 @@ from errorfeedback.data.parts import read_folder
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Reading
 from errorfeedback.estimators.model_file import load
-from errorfeedback.problems.process_group import SINGLE
+from errorfeedback.problems.conversation import alone
 
 
 def lines(columns, base, m=60, seed=0):
@@ -39,7 +39,7 @@ def test_a_test_file_without_the_first_feature_is_not_shifted(tmp_path, base):
 def test_every_part_of_a_folder_has_the_same_base(tmp_path):
     (tmp_path / "a").write_text("1 0:1 1:2\n")
     (tmp_path / "b").write_text("-1 1:3 2:4\n")
-    found = read_folder(str(tmp_path), SINGLE, Reading())
+    found = alone(lambda seat: read_folder(str(tmp_path), Reading(), seat))
     assert found.A.toarray().tolist() == [[1, 2, 0], [0, 3, 4]]
     assert found.encoding == Indices(3, base=0)
 

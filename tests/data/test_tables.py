@@ -17,7 +17,7 @@ from errorfeedback.data.encoding import Category, Columns, Number, from_json, to
 from errorfeedback.data.parts import read_folder
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Missing, Reading
-from errorfeedback.problems.process_group import SINGLE
+from errorfeedback.problems.conversation import alone
 
 IMPUTE, DROP = Reading(missing=Missing.IMPUTE), Reading(missing=Missing.DROP)
 GAPS = "age,city,target\n10,Rome,y\n,Oslo,n\n90,,y\n20,Rome,n\n"
@@ -118,8 +118,8 @@ def test_classes_that_were_text_in_training_are_text_later(tmp_path):
     written(tmp_path / "parts/a.csv", "a,target\n1,1\n")
     written(tmp_path / "parts/b.csv", "a,target\n1,x\n")
     with pytest.raises(ValueError, match=r"target .* is text in some part files and numbers in others; --text target"):
-        read_folder(str(tmp_path / "parts"), SINGLE, Reading())
-    assert read_folder(str(tmp_path / "parts"), SINGLE, Reading(text=("target",))).y.tolist() == ["1", "x"]
+        alone(lambda seat: read_folder(str(tmp_path / "parts"), Reading(), seat))
+    assert alone(lambda seat: read_folder(str(tmp_path / "parts"), Reading(text=("target",)), seat)).y.tolist() == ["1", "x"]
 
 
 def test_dates_become_years_since_the_first_one_of_training(tmp_path):
@@ -256,7 +256,7 @@ def test_clients_of_a_file_of_groups_stay_with_their_rows(tmp_path):
 def test_parts_of_a_folder_share_values_dates_and_medians(tmp_path):
     written(tmp_path / "a.csv", "x,word,when,target\n1,red,2021-01-01,y\n,blue,2020-01-01,n\n")
     written(tmp_path / "b.csv", "x,word,when,target\n7,green,2019-01-01,y\n9,,2020-01-01,n\n8,red,2019-01-01,y\n")
-    found = read_folder(str(tmp_path), SINGLE, IMPUTE)
+    found = alone(lambda seat: read_folder(str(tmp_path), IMPUTE, seat))
     assert names(found)[:2] == ["x", "x is missing"]
     assert names(found)[2:6] == ["word=blue", "word=green", "word=red", "word is missing"]
     assert names(found)[6] == "when (years since 2019-01-01)"
@@ -269,17 +269,17 @@ def test_parts_must_agree(tmp_path):
     written(tmp_path / "a.csv", "x,target\n1,y\n")
     written(tmp_path / "b.csv", "x,target\nred,y\n")
     with pytest.raises(ValueError, match="text in some part files and numbers in others; --text x"):
-        read_folder(str(tmp_path), SINGLE, Reading())
-    assert read_folder(str(tmp_path), SINGLE, Reading(text=("x",))).A.shape == (2, 2)
+        alone(lambda seat: read_folder(str(tmp_path), Reading(), seat))
+    assert alone(lambda seat: read_folder(str(tmp_path), Reading(text=("x",)), seat)).A.shape == (2, 2)
     written(tmp_path / "b.csv", "z,target\nred,y\n")
     with pytest.raises(ValueError, match="different columns"):
-        read_folder(str(tmp_path), SINGLE, Reading())
+        alone(lambda seat: read_folder(str(tmp_path), Reading(), seat))
     written(tmp_path / "b.svm", "1 1:1\n")
     with pytest.raises(ValueError, match=r"of different kinds: b.csv and b.svm"):
-        read_folder(str(tmp_path), SINGLE, Reading())
+        alone(lambda seat: read_folder(str(tmp_path), Reading(), seat))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="has 0 files for 1 ranks"):
-        read_folder(str(tmp_path / "empty"), SINGLE, Reading())
+        alone(lambda seat: read_folder(str(tmp_path / "empty"), Reading(), seat))
 
 
 def test_an_encoding_goes_through_json(tmp_path):

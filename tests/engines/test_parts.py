@@ -11,6 +11,7 @@ import pytest
 from launching import ENVIRONMENT, MPIEXEC, TIMEOUT, mpiexec, needs_mpi, told
 
 from errorfeedback.data.parts import share
+from errorfeedback.problems.conversation import Seat
 
 
 @pytest.fixture
@@ -84,17 +85,10 @@ def test_such_a_run_is_resumed_on_another_number_of_ranks(tmp_path):
     told(mpiexec(2, "spread_resume", tmp_path), 2, "same model")
 
 
-class Some:
-    """A process that only has a number."""
-
-    def __init__(self, rank, size):
-        self.rank, self.size = rank, size
-
-
 def test_files_are_shared_out_in_order_and_evenly():
     for work in ([5, 5, 5, 5], [100, 1, 1, 1], [1, 1, 1, 100], [0, 0, 0, 0]):
-        ends = [share(work, Some(rank, 3)) for rank in range(3)]
+        ends = [share(work, Seat(rank, 3)) for rank in range(3)]
         assert [lo for lo, _ in ends] == [0] + [hi for _, hi in ends[:-1]]
         assert ends[-1][1] == 4
         assert all(lo < hi for lo, hi in ends)
-    assert [share([5, 5, 5, 5], Some(rank, 2)) for rank in range(2)] == [(0, 2), (2, 4)]
+    assert [share([5, 5, 5, 5], Seat(rank, 2)) for rank in range(2)] == [(0, 2), (2, 4)]

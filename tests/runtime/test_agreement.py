@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import numpy as np
 import pytest
 
-from errorfeedback.problems.process_group import SINGLE
+from errorfeedback.problems.conversation import Seat, Side, alone
 from errorfeedback.runtime.agreement import agree
 from errorfeedback.runtime.validation import Validation
 
 
-class Side:
-    """One of several threads that stand for processes."""
-
-    def __init__(self, rank, said, barrier):
-        self.rank, self.said, self.barrier, self.size = rank, said, barrier, len(said)
-
-    def all(self, value):
-        self.said[self.rank] = value
-        self.barrier.wait(10)
-        return list(self.said)
-
-
 def outcomes(*given):
     """What every process is told."""
-    said, barrier = [None] * len(given), Barrier(len(given))
+    sides = [Side(agree(lambda k=k: given[k], Seat(k, len(given)))) for k in range(len(given))]
+    for side in sides:
+        side.hear(None)
+    said = [side.says for side in sides]
 
-    def one(rank):
+    def outcome(side):
         try:
-            agree(Side(rank, said, barrier), lambda: given[rank])
+            side.hear(said)
         except ValueError as error:
             return str(error)
+        assert side.ended
         return ""
 
-    with ThreadPoolExecutor(len(given)) as pool:
-        return list(pool.map(one, range(len(given))))
+    return [outcome(side) for side in sides]
 
 
 def test_one_process_agrees_with_itself_and_makes_no_hash():
-    agree(SINGLE, lambda: pytest.fail("nobody to compare with"))
+    alone(lambda seat: agree(lambda: pytest.fail("nobody to compare with"), seat))
 
 
 def test_what_differs_is_named_on_every_process():

@@ -16,7 +16,7 @@ from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.estimators.training import compressor_of
-from errorfeedback.problems.process_group import SINGLE, ProcessGroup
+from errorfeedback.problems.conversation import Conversation, Seat
 
 Estimator = EF21Classifier | EF21Regressor
 
@@ -55,22 +55,22 @@ def estimator_of(
     return model
 
 
-def rows_of(inputs: Inputs, processes: ProcessGroup = SINGLE) -> Data:
+def rows_of(inputs: Inputs, seat: Seat) -> Conversation[Data]:
     """The rows of this process, with the client of each; rank 0 says what was decided in reading."""
-    data = _rows(inputs, processes)
-    if not processes.rank:
+    data = yield from _rows(inputs, seat)
+    if not seat.number:
         say(data.notes)
     return data
 
 
-def _rows(inputs: Inputs, processes: ProcessGroup) -> Data:
+def _rows(inputs: Inputs, seat: Seat) -> Conversation[Data]:
     if not Path(inputs.data).is_dir():
-        return hand_out(lambda: _whole(inputs), processes)
+        return (yield from hand_out(lambda: _whole(inputs), seat))
     if inputs.groups is not None:
         raise ValueError(
             f"--groups names the clients of one file's rows, and {inputs.data} is a folder; use --client-column"
         )
-    return read_folder(inputs.data, processes, reading_of(inputs))
+    return (yield from read_folder(inputs.data, reading_of(inputs), seat))
 
 
 def _whole(inputs: Inputs) -> Data:

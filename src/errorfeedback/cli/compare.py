@@ -22,6 +22,7 @@ from errorfeedback.planner.contestants import by_default, everybody
 from errorfeedback.planner.network import TIMES, Links, quantity
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.plots.draw import save
+from errorfeedback.problems.conversation import alone
 from errorfeedback.report.comparison_page import comparison_page, figure, results, targets
 from errorfeedback.report.page import Table as TableBlock
 
@@ -45,7 +46,7 @@ def compare(
     max_bytes, max_seconds = inf if given is None else given, time_of(time)
     if max_seconds < inf and links is None:
         raise ValueError(f"--time {time} is counted on a network; say which with --network")
-    rows = rows_of(inputs)
+    rows = alone(lambda seat: rows_of(inputs, seat))
     objective, _ = objective_of(inputs, rows)
     networks = None if links is None else links.of(objective.clients.tolist())
     default = by_default(objective.problem, objective.prox, networks)

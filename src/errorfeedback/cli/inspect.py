@@ -19,6 +19,7 @@ from errorfeedback.planner.inspection import inspect as inspect_problem
 from errorfeedback.planner.network import Links
 from errorfeedback.plots.draw import save
 from errorfeedback.plots.inspection_figures import costs, promises, rarity
+from errorfeedback.problems.conversation import alone
 from errorfeedback.report.comparison_page import results
 from errorfeedback.report.inspection_page import inspection_page
 
@@ -40,7 +41,7 @@ def inspect(
 ) -> None:
     """What to run on these data, how rare their features are, and what every theorem promises."""
     links = Links.parse(network) if network else None
-    rows = rows_of(inputs)
+    rows = alone(lambda seat: rows_of(inputs, seat))
     objective, names = objective_of(inputs, rows)
     seen = inspect_problem(
         objective.problem,

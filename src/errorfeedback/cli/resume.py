@@ -30,7 +30,7 @@ def resume(folder: Path, *, threads: int, mpi: bool, timeout: float | None) -> N
         begin(folders=[options.out], pages=True, shared=mpi)
         train(replace(options, checkpoint=folder), engine, command)
         return
-    with engine.processes.guard():
+    with engine.guard():
         result = go_on(folder, engine=engine)
     if engine.leads:
         _write(folder, result)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
 from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
@@ -27,10 +28,11 @@ from errorfeedback.estimators.base import TrainingWarning
 from errorfeedback.estimators.held_out import held_out
 from errorfeedback.estimators.scores import measured
 from errorfeedback.planner.network import Links
-from errorfeedback.problems.process_group import ProcessGroup
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.runtime.agreement import agree
 from errorfeedback.storage.checkpoint import Checkpoint
 
+T = TypeVar("T")
 SECONDS = 60.0
 """Between checkpoints."""
 
@@ -41,9 +43,9 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
     `on` and `command` are for a run that is gone on with: another engine, and the command that began it."""
     with ExitStack() as stack:
         on = engine_of(options.engine, options.timeout) if on is None else on
-        stack.enter_context(on.processes.guard())
+        stack.enter_context(on.guard())
         command = shlex.join(["errorfeedback", *sys.argv[1:]]) if command is None else command
-        agree(on.processes, lambda: {"the command": command})
+        on.converse(lambda seat: agree(lambda: {"the command": command}, seat))
         links = Links.parse(options.network) if options.network else None
         model = estimator_of(
             options,
@@ -55,13 +57,12 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
         )
         if options.checkpoint is not None and on.leads:
             keep(options.checkpoint, options, command)
-        data, held = _rows(options, on.processes)
-        names = np.concatenate(on.processes.all(np.unique(np.asarray(data.clients))))
+        data, held, names = on.converse(lambda seat: _rows(options, seat))
         if links is not None:
             links.of(names.tolist())  # every client has one
         _fit(model, data, held, options, on, len(names))
         judged = {} if held is None else {f"held out ({options.valid})": _judged(model, [_said(model, held)])}
-        judged["training"] = _judged(model, on.processes.all(_said(model, data)))
+        judged["training"] = _judged(model, on.converse(lambda seat: _heard(_said(model, data))))
         if on.leads:
             Outcome(model, data, judged, _drawn(options), links, options.target, command).write(options.out)
 
@@ -82,19 +83,25 @@ def _fit(model: Estimator, data: Data, held: Data | None, options: Training, on:
         )
 
 
-def _rows(options: Training, processes: ProcessGroup) -> tuple[Data, Data | None]:
-    """The rows of this process to train with, and all rows that are held out."""
-    data = rows_of(options, processes)
+def _rows(options: Training, seat: Seat) -> Conversation[tuple[Data, Data | None, NDArray[Any]]]:
+    """The rows of this process to train with, all rows that are held out, and the names of all clients."""
+    data, held = yield from _with_held(options, seat)
+    names = yield np.unique(np.asarray(data.clients))
+    return data, held, np.concatenate(names)
+
+
+def _with_held(options: Training, seat: Seat) -> Conversation[tuple[Data, Data | None]]:
+    data = yield from rows_of(options, seat)
     if options.valid is None:
         return data, None
     share = _share(options.valid)
     if share is not None:
-        return _divided(data, share, options, processes)
+        return (yield from _divided(data, share, options, seat))
     reading = replace(reading_of(options).later, weight_column=options.weight_column)
     held = read(options.valid, reading, encoding=data.encoding)
     if held.y is None:
         raise ValueError(f"{held.name} has no target; held-out rows need one")
-    if not processes.rank:
+    if not seat.number:
         say(held.notes)
     return data, held
 
@@ -117,15 +124,20 @@ def _drawn(options: Training) -> str:
     return f"--valid {options.valid}, drawn with seed {options.seed} from every {groups}"
 
 
-def _divided(data: Data, share: float, options: Training, processes: ProcessGroup) -> tuple[Data, Data]:
+def _divided(data: Data, share: float, options: Training, seat: Seat) -> Conversation[tuple[Data, Data]]:
     """Without and with the held-out rows. Every process draws among the rows of all, so that their number does not count."""
-    everyone = processes.all((np.asarray(data.y), np.asarray(data.clients)))
+    everyone = yield np.asarray(data.y), np.asarray(data.clients)
     target, clients = (np.concatenate(each) for each in zip(*everyone, strict=True))
     code = np.zeros(len(target), dtype=np.int64) if options.regression else np.unique(target, return_inverse=True)[1]
     mask = held_out(code, clients, share, options.seed)
-    before = sum([len(y) for y, _ in everyone[: processes.rank]])
+    before = sum([len(y) for y, _ in everyone[: seat.number]])
     mine = mask[before : before + data.A.shape[0]]
-    return data.take(~mine), stacked(processes.all(data.take(mine)))
+    return data.take(~mine), stacked((yield data.take(mine)))
+
+
+def _heard(word: T) -> Conversation[list[T]]:
+    """What all processes say."""
+    return (yield word)
 
 
 def _said(model: Estimator, data: Data) -> tuple[Floats, Any, Floats | None]:

@@ -1,4 +1,4 @@
-"""One problem from the clients of several processes."""
+"""One problem from the clients of several places."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ import numpy as np
 
 from errorfeedback.core import PerClient
 from errorfeedback.problems.base import Problem, setup_bits
-from errorfeedback.problems.process_group import ProcessGroup
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.spread import Spread, joined_support
 from errorfeedback.smoothness.constants import smoothness
 
 
-def joined_problem(part: Problem, processes: ProcessGroup) -> Problem:
-    """The problem of all processes' clients, where `part` is this one's (`problems.spread.shard_of_all`, or that scaled)."""
-    return part if processes.size == 1 else spread_over(part, processes)
+def joined_problem(part: Problem, seat: Seat) -> Conversation[Problem]:
+    """The problem of all places' clients, where `part` is this one's (`problems.spread.shard_of_all`, or that scaled)."""
+    return part if seat.of == 1 else (yield from spread_over(part))
 
 
-def spread_over(part: Problem, processes: ProcessGroup) -> Spread:
-    """The same as everybody can know it: without anybody's rows but those of this process."""
+def spread_over(part: Problem) -> Conversation[Spread]:
+    """The same as everybody can know it: without anybody's rows but those of this place."""
     owned = part.support.by_feature
-    support = joined_support(owned.indices, owned.sizes, owned.d, processes).times(part.support.outputs)
-    everyone = processes.all((smoothness(part).L_i, part.work, digests(part)))
-    norms, work, hashes = zip(*everyone, strict=True)
+    everyone = yield owned.sizes, owned.indices, smoothness(part).L_i, part.work, digests(part)
+    sizes, indices, norms, work, hashes = zip(*everyone, strict=True)
     whole = Spread(
-        support=support,
+        support=joined_support(sizes, np.concatenate(indices), owned.d).times(part.support.outputs),
         columns=part.columns,
         width=part.width,
         dtype=part.dtype,
@@ -35,7 +34,7 @@ def spread_over(part: Problem, processes: ProcessGroup) -> Spread:
         lower=part.lower_bound,
         digest=hashlib.sha256(np.concatenate(hashes).tobytes()).hexdigest(),
     )
-    return whole.holding(part, processes)
+    return whole.lying([len(each) for each in sizes], part)
 
 
 def digests(part: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:

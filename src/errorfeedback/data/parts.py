@@ -20,29 +20,29 @@ from errorfeedback.data.encoding import Encoding
 from errorfeedback.data.read import about, open_raw
 from errorfeedback.data.reading import Reading
 from errorfeedback.data.rows import Data, Raw
-from errorfeedback.problems.process_group import ProcessGroup
+from errorfeedback.problems.conversation import Conversation, Each, Seat
 
 
-def read_folder(folder: str, processes: ProcessGroup, reading: Reading) -> Data:
+def read_folder(folder: str, reading: Reading, seat: Seat) -> Conversation[Data]:
     """This process's part of a folder; `clients` is filled in."""
     files = sorted(path for path in Path(folder).iterdir() if path.is_file() and not path.name.startswith("."))
-    if len(files) < processes.size:
-        raise ValueError(f"{folder} has {len(files)} files for {processes.size} ranks; every rank needs at least one")
-    lo, hi = share([path.stat().st_size for path in files], processes)
+    if len(files) < seat.of:
+        raise ValueError(f"{folder} has {len(files)} files for {seat.of} ranks; every rank needs at least one")
+    lo, hi = share([path.stat().st_size for path in files], seat)
     raws = [open_raw(str(path), reading) for path in files[lo:hi]]
     with about(folder):
-        encoding, notes = _columns_of_all(raws, processes, reading)
+        encoding, notes = yield from _columns_of_all(raws, reading)
     parts = [raw.encoded(encoding, reading) for raw in raws]
     for data in parts:
         if data.y is None:
             raise ValueError(f"{data.name} has no target; training needs one")
     clients = _numbered([np.zeros(data.A.shape[0]) if data.clients is None else data.clients for data in parts])
-    before = sum(processes.all(int(clients.max()) + 1)[: processes.rank])
-    said = processes.all([note for data in parts for note in data.notes])
+    everyone = yield int(clients.max()) + 1, [note for data in parts for note in data.notes]
+    counts, said = zip(*everyone, strict=True)
     return Data(
         A=sparse.csr_array(sparse.vstack([data.A for data in parts], format="csr")),
         y=np.concatenate([data.y for data in parts if data.y is not None]),
-        clients=before + clients,
+        clients=sum(counts[: seat.number]) + clients,
         encoding=encoding,
         name=Path(folder).name,
         weights=np.concatenate([data.weights for data in parts if data.weights is not None])
@@ -52,28 +52,29 @@ def read_folder(folder: str, processes: ProcessGroup, reading: Reading) -> Data:
     )
 
 
-def _columns_of_all(raws: Sequence[Raw], processes: ProcessGroup, reading: Reading) -> tuple[Encoding, list[str]]:
+def _columns_of_all(raws: Sequence[Raw], reading: Reading) -> Conversation[tuple[Encoding, list[str]]]:
     """One encoding for all parts, from what every process has seen of its own."""
-    everyone = processes.all([(type(raw).__name__, raw.name, raw.summary()) for raw in raws])
+    everyone = yield [(type(raw).__name__, raw.name, raw.summary()) for raw in raws]
     kinds = {kind: name for part in everyone for kind, name, _ in part}
     if len(kinds) > 1:
         raise ValueError(f"the part files are of different kinds: {' and '.join(kinds.values())}; they must be of one")
     return raws[0].learn([summary for part in everyone for _, _, summary in part], reading)
 
 
-def hand_out(make: Callable[[], Data], processes: ProcessGroup) -> Data:
-    """This process's part of what process 0 reads; `clients` says who has which row."""
-    return processes.hand_out(lambda: _by_clients(make(), processes))
+def hand_out(make: Callable[[], Data], seat: Seat) -> Conversation[Data]:
+    """This process's part of what process 0 reads; `clients` says who has which row. Nobody else sees it."""
+    parts = yield None if seat.number else Each(_by_clients(make(), seat.of))
+    return parts[0]
 
 
-def share(work: Sequence[int], processes: ProcessGroup) -> tuple[int, int]:
+def share(work: Sequence[int], seat: Seat) -> tuple[int, int]:
     """Consecutive files for this process, of about the same work, at least one."""
-    done, size = np.cumsum(work), processes.size
+    done, size = np.cumsum(work), seat.of
     cuts = [0]
     for k in range(1, size):
         cut = int(np.searchsorted(done, done[-1] * k / size)) + 1
         cuts.append(min(max(cut, cuts[-1] + 1), len(work) - (size - k)))
-    return [*cuts, len(work)][processes.rank], [*cuts, len(work)][processes.rank + 1]
+    return [*cuts, len(work)][seat.number], [*cuts, len(work)][seat.number + 1]
 
 
 def _numbered(names: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -86,13 +87,13 @@ def _numbered(names: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(out)
 
 
-def _by_clients(data: Data, processes: ProcessGroup) -> list[Data]:
+def _by_clients(data: Data, size: int) -> list[Data]:
     """The rows of consecutive clients for each process, of about the same number of clients."""
     names, code = np.unique(np.asarray(data.clients), return_inverse=True)
-    if len(names) < processes.size:
-        raise ValueError(f"{processes.size} ranks, but there are only {len(names)} clients to share out")
+    if len(names) < size:
+        raise ValueError(f"{size} ranks, but there are only {len(names)} clients to share out")
     assert data.y is not None
     parts = []
-    for lo, hi in pairwise([len(names) * k // processes.size for k in range(processes.size + 1)]):
+    for lo, hi in pairwise([len(names) * k // size for k in range(size + 1)]):
         parts.append(data.take(np.flatnonzero((lo <= code) & (code < hi))))
     return parts

@@ -12,7 +12,7 @@ from errorfeedback.clients.order import Order, Place, Setup
 from errorfeedback.clients.shard import Observation
 from errorfeedback.core import Model, PerClient
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.process_group import SINGLE, ProcessGroup
+from errorfeedback.problems.conversation import Begin, alone
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
@@ -32,10 +32,13 @@ class Engine(ABC):
         """Whether this process is the server."""
         return True
 
-    @property
-    def processes(self) -> ProcessGroup:
-        """The processes of the engine, where each makes its own part of a problem."""
-        return SINGLE
+    def converse(self, begin: Begin[T]) -> T:
+        """What a conversation comes to in this process, where every process of the engine has its side of it."""
+        return alone(begin)
+
+    def guard(self) -> AbstractContextManager[None]:
+        """An error in here on one process ends all of them: the others would wait for it."""
+        return nullcontext()
 
     @abstractmethod
     def open(self, problem: Problem, setup: Setup) -> Session:

@@ -8,18 +8,11 @@ from array import array
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
 LAST_WORDS = 0.3
 """Seconds that mpiexec gets to pass on what a rank said before it ends the job."""
 PATIENCE = 10.0
 """Seconds that it may take to read it."""
-
-
-def broadcast(world: Any, buffer: Bytes, rank: int = 0) -> None:
-    """What a rank has, to all."""
-    world.until(world.Ibcast(buffer, rank).Test)
 
 
 def receive(world: Any, rank: int) -> bytes:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
@@ -53,9 +52,8 @@ class Heart:
         self._thread.start()
         atexit.register(self.leave)
 
-    def called(self, cuts: list[int]) -> None:
-        """Rank r has the clients cuts[r], ..., cuts[r + 1] - 1."""
-        names = [f"rank {rank} (clients {lo} to {hi - 1})" for rank, (lo, hi) in enumerate(pairwise(cuts))]
+    def called(self, names: list[str]) -> None:
+        """What people call the ranks."""
         self.names = {rank: names[rank] for rank in self.silence}
 
     @contextmanager

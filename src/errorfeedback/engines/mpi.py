@@ -1,33 +1,35 @@
 """Shards on the ranks of an MPI job: `mpiexec -n 4 python train.py`, where the program calls solve(..., engine=ef.MPI()).
 
-Rank 0 is the server and has clients too. A round is one request to each of the others and one answer from each
-(`engines.remote`, `clients.serving`); nothing is pickled. Every rank returns from solve() with the same result.
+Rank 0 is the server and has clients too. What the ranks have to know of each other before round 0, and every round, is one
+request after the other to each of the others and an answer from each (`engines.conducting`, `engines.remote`); nothing is
+pickled. Every rank returns from solve() with the same result.
 `pip install errorfeedback[mpi]` brings an MPI of its own.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NoReturn, TypeVar, cast
-
-import numpy as np
 
 from errorfeedback.clients.order import Setup
 from errorfeedback.clients.serving import Host, host
+from errorfeedback.clients.speaking import Speaker
 from errorfeedback.engines.base import Engine, Session, Transport
-from errorfeedback.engines.channel import broadcast, end_job, receive
+from errorfeedback.engines.channel import end_job, receive
+from errorfeedback.engines.conducting import conducted
 from errorfeedback.engines.heartbeat import LEAST, heart
-from errorfeedback.engines.ranks import Ranks
 from errorfeedback.engines.remote import RemoteSession
 from errorfeedback.engines.signals import Signals, passed_on
 from errorfeedback.engines.watcher import Watcher
 from errorfeedback.engines.world import World
 from errorfeedback.extras import import_extra
 from errorfeedback.problems.base import Problem
+from errorfeedback.problems.conversation import Begin, Conversation, Seat
 from errorfeedback.problems.spread import Spread
 
 T = TypeVar("T")
@@ -53,13 +55,27 @@ class MPI(Engine):
         return World(world, heart(), self.timeout)
 
     @property
-    def processes(self) -> Ranks:
-        """The ranks, where each makes its own part of a problem."""
-        return Ranks(self.world)
-
-    @property
     def leads(self) -> bool:
         return bool(self.world.rank == 0)
+
+    def converse(self, begin: Begin[T]) -> T:
+        return self._conversed(Others(self.world, [f"rank {rank}" for rank in range(self.world.size)]), begin)
+
+    def _conversed(self, others: Others, begin: Begin[T]) -> T:
+        if self.leads:
+            return conducted(others, self.world.size - 1, begin)
+        speaker = Speaker(begin)
+        answer(self.world, speaker)
+        return speaker.result
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self.world.size > 1:
+                end_job(self.world, f"rank {self.world.rank} failed: {type(error).__name__}: {error}")
+            raise
 
     def open(self, problem: Problem, setup: Setup) -> Session:
         world = self.world
@@ -67,35 +83,37 @@ class MPI(Engine):
             raise ValueError(f"{world.size} ranks, but there are only {problem.n} clients to share out")
         even = [problem.n * k // world.size for k in range(world.size + 1)]
         cuts = problem.cuts if isinstance(problem, Spread) else even
-        lo, hi = cuts[world.rank], cuts[world.rank + 1]
-        who = f"rank {world.rank} (clients {lo} to {hi - 1})"
-        try:
-            mine = host(problem, setup, lo, hi)
-        except Exception as error:  # the others would wait for this rank
-            end_job(world, f"{who} failed: {type(error).__name__}: {error}")
-            raise
-        watcher = Watcher(
-            f"{who} died: it was killed or crashed; the last checkpoint, where there is one, goes on from there", self._job()
-        )
+        names = [f"rank {rank} (clients {lo} to {hi - 1})" for rank, (lo, hi) in enumerate(pairwise(cuts))]
         if world.heart is not None:
-            world.heart.called(cuts)
+            world.heart.called(names)
+        mine, job = self._conversed(Others(world, names), lambda seat: _placed(problem, setup, cuts, seat))
+        died = "died: it was killed or crashed; the last checkpoint, where there is one, goes on from there"
+        watcher = Watcher(f"{names[world.rank]} {died}", job)
+        if world.heart is not None:
             world.heart.before_end = watcher.quiet
         if self.leads:
-            return RemoteSession(Others(world, cuts, watcher), problem, setup, cuts, mine.part)
+            return RemoteSession(Others(world, names, watcher), problem, setup, cuts, mine.part)
         return cast(Session, Follower(world, mine, watcher))  # all it ever does is to carry
 
-    def _job(self) -> str:
-        """A name that only this run has, known to all ranks."""
-        token = np.frombuffer(os.urandom(16), dtype=np.uint8).copy()
-        broadcast(self.world, token)
-        return token.tobytes().hex()
+
+def _placed(problem: Problem, setup: Setup, cuts: Sequence[int], seat: Seat) -> Conversation[tuple[Host, str]]:
+    """This rank's clients, ready for rounds; and a name that only this run has."""
+    mine = host(problem, setup, cuts[seat.number], cuts[seat.number + 1])
+    jobs = yield os.urandom(16).hex()
+    return mine, jobs[0]
+
+
+def answer(world: Any, asked: Speaker[Any] | Host) -> None:
+    """Answer rank 0 until it has asked all."""
+    while not asked.ended:
+        world.Send(asked.serve(receive(world, 0)), 0)
 
 
 class Others(Transport):
     """Rank 0's way to all other ranks."""
 
-    def __init__(self, world: Any, cuts: list[int], watcher: Watcher) -> None:
-        self.world, self.cuts, self.watcher = world, cuts, watcher
+    def __init__(self, world: Any, names: list[str], watcher: Watcher | None = None) -> None:
+        self.world, self.names, self.watcher = world, names, watcher
         self.signals = Signals(world.heart)
         self.sent: list[Any] = []
 
@@ -106,26 +124,29 @@ class Others(Transport):
         self.signals.check()
 
     def send(self, requests: list[bytes]) -> None:
-        for before in self.sent:  # was answered long ago
-            self.world.until(before.Test)
         self.sent = [self.world.Isend(request, rank) for rank, request in enumerate(requests, 1)]
 
     def receive(self) -> list[bytes]:
-        return [receive(self.world, rank) for rank in range(1, self.world.size)]
+        answers = [receive(self.world, rank) for rank in range(1, self.world.size)]
+        for request in self.sent:  # it was answered
+            self.world.until(request.Test)
+        return answers
 
     def name(self, host: int) -> str:
-        return f"rank {host + 1} (clients {self.cuts[host + 1]} to {self.cuts[host + 2] - 1})"
+        return self.names[host + 1]
 
     def fail(self, host: int, reason: str) -> NoReturn:
-        self.watcher.quiet()
+        self.failing()
         end_job(self.world, f"{self.name(host)} failed: {reason}")
         raise RuntimeError(reason)
 
     def failing(self) -> None:
-        self.watcher.quiet()
+        if self.watcher is not None:
+            self.watcher.quiet()
 
     def close(self) -> None:
-        self.watcher.done()
+        if self.watcher is not None:
+            self.watcher.done()
 
 
 class Follower:
@@ -136,8 +157,7 @@ class Follower:
 
     def carry(self, job: Callable[[], T]) -> T:
         with passed_on(self.world.heart):
-            while not self.host.ended:
-                self.world.Send(self.host.serve(receive(self.world, 0)), 0)
+            answer(self.world, self.host)
         if self.host.reason:
             code = self.host.code
             raise SystemExit(code if code != 1 else f"rank 0 ended the run: {self.host.reason}")

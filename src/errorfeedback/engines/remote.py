@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from itertools import accumulate, count, pairwise
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,23 +39,8 @@ def new_run() -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 
-def gathered(transport: Transport, hosts: int) -> tuple[Problem, Model | None]:
-    """The problem of that many hosts with rows of their own (`OwnRows`), as a server knows it that has none; and S of
-    x = S z where they scaled it, on the active features."""
-    run, heard = new_run(), [content((True, (k, hosts))) for k in range(hosts)]
-    for number in count():
-        transport.send([Request("prepare", number, each, run).pack() for each in heard])
-        ready, said = zip(*(value_of(each, transport.name(k)) for k, each in enumerate(received(transport))), strict=True)
-        if all(ready):
-            (problem, scale, _), *_ = said
-            return problem.elsewhere([0, *accumulate(clients for _, _, clients in said)]), scale
-        heard = [content((False, list(said)))] * hosts
-    raise AssertionError("a shard comes to an end of its questions")
-
-
-def received(transport: Transport) -> list[bytes]:
+def checked(transport: Transport, answers: list[bytes]) -> list[bytes]:
     """The hosts' answers; a host that has none ends the run."""
-    answers = transport.receive()
     for k, answer in enumerate(answers):
         if answer[:1] != DONE:
             transport.fail(k, answer[1:].decode(errors="replace"))
@@ -201,7 +186,7 @@ class RemoteSession:
 
     def _answers(self) -> list[bytes]:
         self.waiting, self.open = False, False
-        answers = received(self.transport)
+        answers = checked(self.transport, self.transport.receive())
         self.open = True
         return answers
 

@@ -19,8 +19,7 @@ class World:
     def __init__(self, world: Any, heart: Heart | None, timeout: float) -> None:
         self.heart, self.timeout = heart, timeout
         self.rank, self.size = int(world.rank), int(world.size)
-        self.Isend, self.Irecv, self.Ibcast = world.Isend, world.Irecv, world.Ibcast
-        self.Iprobe, self.Allreduce, self.Abort = world.Iprobe, world.Allreduce, world.Abort
+        self.Isend, self.Iprobe, self.Allreduce, self.Abort = world.Isend, world.Iprobe, world.Allreduce, world.Abort
         self._world = world
 
     def Send(self, buffer: Any, rank: int, tag: int = 0) -> None:

@@ -18,14 +18,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from errorfeedback.core import Floats, PerColumn
 from errorfeedback.engines.base import Engine
+from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
 from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, WholeNumberOrNone, check
 from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
 from errorfeedback.planner.network import Links, Network
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.runtime.agreement import agree
 from errorfeedback.runtime.stopping import Budget, Stop
 from errorfeedback.storage.checkpoint import Checkpoint
@@ -203,26 +204,26 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        processes: ProcessGroup = SINGLE,
+        engine: Engine | None = None,
     ) -> Objective:
-        """What `fit` minimises for these rows; with several processes, each gives the rows of its own clients."""
+        """What `fit` minimises for these rows; of several processes each gives those of its own clients."""
+        engine = Local() if engine is None else engine
+        return engine.converse(lambda seat: self._objective(X, y, groups, sample_weight, seat))
+
+    def _objective(
+        self, X: Any, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None, seat: Seat
+    ) -> Conversation[Objective]:
         check(self.get_params(deep=False), self.rules)
-        agree(processes, lambda: {"estimator": type(self).__name__, **self.get_params()})
+        yield from agree(lambda: {"estimator": type(self).__name__, **self.get_params()}, seat)
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
-        rows = self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, processes)
-        return penalised(
-            rows,
-            intercept=self.fit_intercept,
-            l1=self.l1,
-            l2=self.l2,
-            scale=(by_density if self.k is None else to_one) if self.scale else None,
-            processes=processes,
-        )
+        rows = yield from self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, seat)
+        scale = (by_density if self.k is None else to_one) if self.scale else None
+        return (yield from penalised(rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, scale=scale, seat=seat))
 
     @abstractmethod
     def _losses(
-        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-    ) -> GLM:
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, seat: Seat
+    ) -> Conversation[GLM]:
         """The mean loss over all rows (A has the column of ones); sets `constant_`."""
 
     def fit(
@@ -259,8 +260,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint : Checkpoint or None, default=None
             Where to keep the state; a run that is in that folder already is gone on with.
         """
-        processes = SINGLE if engine is None else engine.processes
-        objective = self.objective(X, y, groups, sample_weight, processes=processes)
+        objective = self.objective(X, y, groups, sample_weight, engine=engine)
         return self._train(objective, watch, self._held(valid, objective.models), engine, checkpoint)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:

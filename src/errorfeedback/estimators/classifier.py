@@ -16,8 +16,8 @@ from errorfeedback.estimators.class_models import MULTI_CLASS, ClassModel, class
 from errorfeedback.estimators.class_weight import ClassWeight, class_weights
 from errorfeedback.estimators.held_out import HeldOut, HeldOutClasses
 from errorfeedback.estimators.parameters import OneOf, Rule
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.spread import shard_of_all
 
 MANY = 0.25
@@ -97,22 +97,22 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def _losses(
-        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-    ) -> GLM:
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, seat: Seat
+    ) -> Conversation[GLM]:
         _check_classes(y)
         known = self.classes_ if self.warm_start and "classes_" in vars(self) else None
-        self.classes_ = np.unique(np.concatenate(processes.all(np.unique(y))))
+        self.classes_ = np.unique(np.concatenate((yield np.unique(y))))
         if known is not None and not np.array_equal(known, self.classes_):
             raise ValueError(f"warm_start: the classes were {known}, and are {self.classes_}; set warm_start=False")
         count = len(self.classes_)
         if count < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
         self.multi_class_, code = self.multi_class, np.searchsorted(self.classes_, y)
-        rows = np.asarray(np.sum(processes.all(np.bincount(code, weights, minlength=count)), axis=0))
+        rows = np.asarray(np.sum((yield np.bincount(code, weights, minlength=count)), axis=0))
         self.class_weight_ = class_weights(self.class_weight, self.classes_, rows)
         self.constant_ = rows * self.class_weight_ / np.sum(rows * self.class_weight_)
         rows_of_mine = self._class_model.problem(A, code, count, clients, weights * self.class_weight_[code])
-        return shard_of_all(rows_of_mine, processes)
+        return (yield from shard_of_all(rows_of_mine, seat))
 
     @property
     def _class_model(self) -> ClassModel:

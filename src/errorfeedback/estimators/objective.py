@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.clients.joined_problem import joined_problem
-from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
+from errorfeedback.core import Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
+from errorfeedback.engines.base import Engine
+from errorfeedback.engines.local import Local
 from errorfeedback.problems.base import Problem
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.inputs import Matrix
-from errorfeedback.problems.linear_models import least_squares
-from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.problems.scaling import Scaled, scaled
-from errorfeedback.problems.spread import shard_of_all
+from errorfeedback.problems.scaling import Scaled, scaled_with_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +57,16 @@ class Objective:
         """z = x / S."""
         return x if self.scaling is None else self.scaling.rescaled(x)
 
-    def value(self, z: Model | PerColumn) -> float:
-        """F; all processes must ask at the same time."""
+    @property
+    def part(self) -> Problem:
+        """The loss of this process's clients, in the variable z."""
+        return self.rows if self.scaling is None else self.scaling
+
+    def value(self, z: Model | PerColumn, engine: Engine | None = None) -> float:
+        """F; all processes of the engine must ask."""
         z = self.problem.restrict(z)
-        return self.problem.value(z) + self.penalty(z)
+        engine = Local() if engine is None else engine
+        return float(np.mean(engine.converse(lambda seat: _values(self.part, z)))) + self.penalty(z)
 
     def penalty(self, z: Model) -> float:
         """R alone."""
@@ -79,37 +84,39 @@ class Objective:
         return Derived(once * self.models, name)
 
 
-Scaling = Callable[[GLM, ProcessGroup, PerColumn], Scaled]
+Scaling = Callable[[GLM, PerColumn], Conversation[Scaled]]
 """The rows in another variable, where the server adds a penalty of this curvature."""
 
 
-def by_density(rows: GLM, processes: ProcessGroup, l2: PerColumn) -> Scaled:
+def by_density(rows: GLM, l2: PerColumn) -> Conversation[Scaled]:
     """For messages of few bits and quasi-Newton steps."""
-    return scaled(rows, processes, power=None, l2=l2)
+    return scaled_with_all(rows, None, l2)
 
 
-def to_one(rows: GLM, processes: ProcessGroup, l2: PerColumn) -> Scaled:
+def to_one(rows: GLM, l2: PerColumn) -> Conversation[Scaled]:
     """For TopK with the automatic rule."""
-    return scaled(rows, processes)
+    return scaled_with_all(rows, 1.0, 0.0)
 
 
 def penalised(
-    rows: GLM, *, intercept: bool, l1: float, l2: float, scale: Scaling | None, processes: ProcessGroup
-) -> Objective:
+    rows: GLM, *, intercept: bool, l1: float, l2: float, scale: Scaling | None, seat: Seat
+) -> Conversation[Objective]:
     """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `scale`: how
     features are scaled; None: they are taken as they are."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     inside = np.full(rows.width, l2)
     inside[free] = 0.0
-    scaling = None if scale is None else scale(rows, processes, inside)
-    _check_size(rows if scaling is None else scaling, rows)
+    scaling = None if scale is None else (yield from scale(rows, inside))
+    part = rows if scaling is None else scaling
+    _check_size(part, rows)
+    names = np.concatenate((yield rows.names))
     return Objective(
         rows=rows,
         scaling=scaling,
-        problem=joined_problem(rows if scaling is None else scaling, processes),
+        problem=(yield from joined_problem(part, seat)),
         prox=_penalty(rows, scaling, free, l1=l1, l2=l2),
         free=free,
-        clients=np.concatenate(processes.all(rows.names)),
+        clients=names,
     )
 
 
@@ -141,9 +148,9 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
     return ElasticNet(l1 * units, l2 * units**2)
 
 
-def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, processes: ProcessGroup) -> GLM:
-    """The mean squared error over all rows."""
-    return shard_of_all(least_squares(A, y, clients, sample_weight=weights), processes)
+def _values(part: Problem, z: Model) -> Conversation[PerClient]:
+    """f_i of all clients."""
+    return PerClient(np.concatenate((yield part.values(Point(z)))))
 
 
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:

@@ -12,9 +12,10 @@ from sklearn.base import RegressorMixin
 from errorfeedback.core import Floats, PerColumn
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.held_out import HeldOut, HeldOutValues
-from errorfeedback.estimators.objective import squares
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.process_group import ProcessGroup
+from errorfeedback.problems.linear_models import least_squares
+from errorfeedback.problems.spread import shard_of_all
 
 
 class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
@@ -28,12 +29,12 @@ class EF21Regressor(RegressorMixin, LinearEF21):  # type: ignore[misc]
     """
 
     def _losses(
-        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, processes: ProcessGroup
-    ) -> GLM:
+        self, A: sparse.csr_array, y: NDArray[Any], clients: NDArray[Any], weights: Floats, seat: Seat
+    ) -> Conversation[GLM]:
         y = numbers(y)
-        sums = np.sum(processes.all(np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
+        sums = np.sum((yield np.array([np.sum(weights * y), np.sum(weights)])), axis=0)
         self.constant_ = sums[:1] / sums[1]
-        return squares(A, y, clients, weights, processes)
+        return (yield from shard_of_all(least_squares(A, y, clients, sample_weight=weights), seat))
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         return HeldOutValues(A, numbers(y), weights, models)

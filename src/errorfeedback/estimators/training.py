@@ -22,6 +22,7 @@ from errorfeedback.estimators.objective import Objective
 from errorfeedback.planner.network import Network, traffic
 from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
 from errorfeedback.problems.base import setup_bits
+from errorfeedback.problems.conversation import Conversation
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.resuming import resume
 from errorfeedback.runtime.solve import Result, solve
@@ -142,7 +143,7 @@ def train(
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
     recipe = settings.recipe(objective)
     stops = (*settings.stops(recipe), *stop, *(() if held is None else (Validation(held),)))
-    if checkpoint is not None and engine.processes.all(Folder(Path(checkpoint.folder)).run.exists())[0]:
+    if checkpoint is not None and engine.converse(lambda seat: _begun(checkpoint)):
         expected = {
             "method": recipe.method,
             "rounds": settings.rounds,
@@ -173,7 +174,12 @@ def train(
     x = run.x if objective.scaling is None else objective.scaling.unscaled(run.x)
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
-    return Trained(x, run, objective.value(z), objective.penalty(z), judged, _before(objective, run), recipe)
+    return Trained(x, run, objective.value(z, engine), objective.penalty(z), judged, _before(objective, run), recipe)
+
+
+def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
+    """Whether rank 0, which writes the checkpoints, has some of this run."""
+    return bool((yield Folder(Path(checkpoint.folder)).run.exists())[0])
 
 
 def _before(objective: Objective, run: Result) -> Before:

@@ -19,6 +19,7 @@ ever needed roughly, so a client sends the powers of two nearest to its sums, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -26,7 +27,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point, Sample
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerColumn, Point, Sample
 from errorfeedback.problems.base import (
     Bounded,
     CurvatureBound,
@@ -38,8 +39,8 @@ from errorfeedback.problems.base import (
     curvature_of,
 )
 from errorfeedback.problems.blocks.base import FAR
+from errorfeedback.problems.conversation import Conversation, alone
 from errorfeedback.problems.hessians import times_outer
-from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support, add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
@@ -180,37 +181,43 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         return f"{self.inner}; features scaled"
 
 
-def scaled(
-    problem: Problem, processes: ProcessGroup = SINGLE, *, power: float | None = 1.0, l2: float | PerColumn = 0.0
-) -> Scaled:
+def scaled(problem: Problem, *, power: float | None = 1.0, l2: float | PerColumn = 0.0) -> Scaled:
     """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to about 1;
     with another `power` in (0, 1] to the (1 - power)-th power of what it was, and with None by how dense the feature is.
-    `problem` has the clients of this process.
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))
     >>> problem.scale.tolist()
     [9.5367431640625e-07, 1024.0]
     """
+    return alone(lambda seat: scaled_with_all(problem, power, l2))
+
+
+def scaled_with_all(problem: Problem, power: float | None, l2: float | PerColumn) -> Conversation[Scaled]:
+    """The same where `problem` has the clients of one place, and the scale is that of all places."""
     if power is not None and not 0 < power <= 1:
         raise ValueError(f"power = {power}; it must be above 0 and at most 1, or None")
     support, q = problem.support.by_feature, problem.support.outputs
     raw = _sums(problem)
     exponents = Lifted(np.rint(np.log2(raw)).astype(np.float64))
-    sums = processes.in_turn(np.zeros(support.d), lambda total: add_at(total, support.indices, np.exp2(exponents)))
+    everyone = yield support.indices, exponents.astype(np.int16), None if power == 1 else _density(problem, raw)
+    owns, theirs, densities = zip(*everyone, strict=True)
+    sums = _added(support.d, owns, [np.exp2(each.astype(np.float64)) for each in theirs])
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(support, exponents) * support.sizes).sum())
     penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[problem.columns[::q]]
     octaves = np.log2(sums / support.n_total + penalty)
     powers, reference = None, 0.0
     if power != 1:
-        powers, reference = _powers(problem, raw, power, processes)
+        typical, dense = zip(*densities, strict=True)
+        reference = float(np.median(np.concatenate(typical)))
+        powers = _powers(_added(support.d, owns, dense) / support.n_total, power)
         up += problem.n * EXPONENT_BITS + support.size
     bent = octaves if powers is None else reference + powers * (octaves - reference)
     steps = np.rint(-0.5 * PER_OCTAVE * bent)
     offsets = _offset_bits(support, support.gather(Model(steps)))
     down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 3) + int((offsets * support.sizes).sum())
     down += 0 if powers is None else problem.n * EXPONENT_BITS + POWER_BITS * support.size
-    exchange = tuple(sum(bits) for bits in zip(*processes.all((up, down)), strict=True))
+    up, down = (sum(bits) for bits in zip(*(yield up, down), strict=True))
     return Scaled(
         support=problem.support,
         columns=problem.columns,
@@ -218,23 +225,32 @@ def scaled(
         dtype=problem.dtype,
         inner=problem,
         scale=Model(np.repeat(np.exp2(steps / PER_OCTAVE).astype(problem.dtype), q)),
-        exchange=exchange,
+        exchange=(up, down),
         powers=None if powers is None else Model(np.repeat(powers, q)),
         reference=float(np.exp2(-0.5 * reference)),
     )
 
 
-def _powers(problem: Problem, sums: Lifted, power: float | None, processes: ProcessGroup) -> tuple[Floats, float]:
-    """p of every feature, and the logarithm of the reference, to base 2 and rounded."""
+def _added(d: int, owns: Sequence[Integers], parts: Sequence[Floats]) -> Floats:
+    """(d,): the sums over all clients, in client order."""
+    total = np.zeros(d)
+    for indices, part in zip(owns, parts, strict=True):
+        add_at(total, indices, part)
+    return total
+
+
+def _density(problem: Problem, sums: Lifted) -> tuple[PerClient, Floats]:
+    """Every client's reference as a logarithm, to base 2 and rounded; and 1 where most of its rows have a feature."""
     k, support = curvature_of(problem), problem.support.by_feature
     counts = np.bincount(k.lifted.indices, minlength=support.size)
     rows = np.repeat(np.diff(k.rows), support.sizes)
     typical = np.rint(np.log2(_medians(support, Lifted(np.minimum(sums * (rows / counts), HUGE)))))
-    reference = float(np.median(np.concatenate(processes.all(typical))))
-    dense = (2 * counts > rows).astype(np.float64)
-    share = processes.in_turn(np.zeros(support.d), lambda total: add_at(total, support.indices, dense)) / support.n_total
-    chosen = np.rint(0.5 * SIXTHS * (1.0 + share)) / SIXTHS if power is None else np.full(support.d, power)
-    return chosen, reference
+    return PerClient(typical), (2 * counts > rows).astype(np.float64)
+
+
+def _powers(share: Floats, power: float | None) -> Floats:
+    """p of every feature, where this share of all clients has it in most of their rows."""
+    return np.rint(0.5 * SIXTHS * (1.0 + share)) / SIXTHS if power is None else np.full(len(share), power)
 
 
 def _medians(support: Support, u: Lifted) -> PerClient:

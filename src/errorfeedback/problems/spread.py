@@ -18,9 +18,11 @@ from scipy import sparse
 from errorfeedback.core import Lifted, Model, PerClient, Point, Sample
 from errorfeedback.problems.base import Bounded, CurvatureBound, Normed, Prepared, Problem, Twice
 from errorfeedback.problems.blocks.base import Fill
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM, layout_for
-from errorfeedback.problems.process_group import SINGLE, ProcessGroup
 from errorfeedback.sparsity.support import Support, runs
+
+ELSEWHERE = "the rows of this problem lie on several ranks"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,19 +37,12 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
     digest: str
     """Of every client's gradients at two points: what the rows are."""
     _part: Problem | None = field(default=None, init=False, repr=False)
-    _processes: ProcessGroup = field(default=SINGLE, init=False, repr=False)
     _cuts: tuple[int, ...] = field(default=(), init=False, repr=False)
 
-    def holding(self, part: Problem, processes: ProcessGroup) -> Spread:
-        """With the rows of this process."""
+    def lying(self, clients: Sequence[int], part: Problem | None = None) -> Spread:
+        """With so many clients in every place, and the rows of this one; a server may have none."""
+        object.__setattr__(self, "_cuts", (0, *accumulate(clients)))
         object.__setattr__(self, "_part", part)
-        object.__setattr__(self, "_processes", processes)
-        object.__setattr__(self, "_cuts", (0, *accumulate(processes.all(part.n))))
-        return self
-
-    def elsewhere(self, cuts: Sequence[int]) -> Spread:
-        """As a server knows it that has no rows: `cuts` is where the clients of each place begin and the last one ends."""
-        object.__setattr__(self, "_cuts", tuple(cuts))
         return self
 
     @property
@@ -81,18 +76,10 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
         return self.size
 
     def values(self, at: Point) -> PerClient:
-        """f_i of every client; all processes must ask at the same time."""
-        return PerClient(np.concatenate(self._processes.all(self.part.values(at))))
+        raise ValueError(f"{ELSEWHERE}; every rank has the losses of its own clients")
 
     def gradients(self, at: Point, out: Lifted, *, rows: Sample | None = None, values: PerClient | None = None) -> None:
-        """All gradients, lifted; all processes must ask at the same time."""
-        mine = Lifted(np.empty(self.part.support.size, dtype=self.dtype))
-        losses = PerClient(np.empty(self.part.n))
-        self.part.gradients(at, mine, rows=rows, values=losses)
-        grads, losses_of_all = (np.concatenate(each) for each in zip(*self._processes.all((mine, losses)), strict=True))
-        out[:] = grads
-        if values is not None:
-            values[:] = losses_of_all
+        raise ValueError(f"{ELSEWHERE}; every rank has the gradients of its own clients")
 
     def shard(self, lo: int, hi: int) -> Problem:
         first = self.part.support.first
@@ -108,7 +95,7 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
         return isinstance(self.part, Twice) and self.part.bends
 
     def hessians(self, at: Point, out: Lifted) -> None:
-        raise ValueError("the rows of this problem lie on several ranks; every rank has the Hessians of its own clients")
+        raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
 
     @property
     def hessian_units(self) -> Model:
@@ -117,7 +104,7 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
 
     def curvature(self) -> CurvatureBound:
         raise ValueError(
-            "the rows of this problem lie on several ranks, and what was asked for needs all of them; use ef.Automatic(), "
+            f"{ELSEWHERE}, and what was asked for needs all of them; use ef.Automatic(), "
             "or a rule that needs no more than the clients' own L_i (InverseL, EF21Standard, RareFeatures, Weighted)"
         )
 
@@ -126,38 +113,31 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
         return f"n = {self.n} clients on {len(self.cuts) - 1} ranks, d = {self.d} features, c = {s.c}, r = {s.r}"
 
 
-def shard_of_all(part: GLM, processes: ProcessGroup) -> GLM:
-    """A process's clients as a shard of the problem of all: features, layout and weights are those of all processes."""
+def shard_of_all(part: GLM, seat: Seat) -> Conversation[GLM]:
+    """A place's clients as a shard of the problem of all: features, layout and weights are those of all places."""
     q, owned = part.loss.outputs, part.support.by_feature
-    everyone = processes.all((part.width, part.columns[::q] // q, part.fill, part.weight_sums))
-    kinds = sorted(set(processes.all(f"{part.loss} with {part.regularizer} in {part.dtype}")))
-    if len(kinds) > 1:
-        raise ValueError(f"the ranks' rows are for {kinds[0]} and for {kinds[-1]}; they must be for the same")
-    widths = sorted({width for width, *_ in everyone})
-    if len(widths) > 1:
-        raise ValueError(f"the ranks' rows have {widths[0]} and {widths[-1]} columns; they must have the same")
-    columns = np.unique(np.concatenate([theirs for _, theirs, _, _ in everyone]))
-    number = np.searchsorted(columns, part.columns[::q] // q).astype(np.int32)
-    support = joined_support(number[owned.indices], owned.sizes, len(columns), processes).times(q)
-    sums = np.concatenate([theirs for *_, theirs in everyone])
+    mine = part.columns[::q] // q
+    kind = f"{part.loss} with {part.regularizer} in {part.dtype}"
+    everyone = yield kind, part.width, mine[owned.indices], owned.sizes, part.fill, part.weight_sums
+    kinds, widths, owns, sizes, fills, sums = zip(*everyone, strict=True)
+    if len(set(kinds)) > 1:
+        raise ValueError(f"the ranks' rows are for {min(kinds)} and for {max(kinds)}; they must be for the same")
+    if len(set(widths)) > 1:
+        raise ValueError(f"the ranks' rows have {min(widths)} and {max(widths)} columns; they must have the same")
+    columns, indices = np.unique(np.concatenate(owns), return_inverse=True)
+    support = joined_support(sizes, indices.astype(np.int32), len(columns)).times(q)
+    number = np.searchsorted(columns, mine).astype(np.int32)
+    first = sum(map(len, sizes[: seat.number]))
     return replace(
         part,
-        support=support.shard(*own(part.n, processes)),
+        support=support.shard(first, first + part.n),
         columns=runs(columns, q),
         A=sparse.csr_array((part.A.data, number[part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))),
-        layout=layout_for(Fill.of_all([fill for _, _, fill, _ in everyone])),
-        weight_sum=float(sums.sum()),
+        layout=layout_for(Fill.of_all(fills)),
+        weight_sum=float(np.concatenate(sums).sum()),
     )
 
 
-def joined_support(indices: NDArray[Any], sizes: NDArray[Any], d: int, processes: ProcessGroup) -> Support:
-    """Who owns which feature, over all processes."""
-    everyone = processes.all((sizes, indices))
-    every = [np.concatenate(each) for each in zip(*everyone, strict=True)]
-    return Support(indptr=np.concatenate([[0], np.cumsum(every[0])]), indices=every[1], d=d)
-
-
-def own(n: int, processes: ProcessGroup) -> tuple[int, int]:
-    """The numbers of this process's clients."""
-    ends = [0, *accumulate(processes.all(n))]
-    return ends[processes.rank], ends[processes.rank + 1]
+def joined_support(sizes: Sequence[NDArray[Any]], indices: NDArray[Any], d: int) -> Support:
+    """Who owns which feature, over all places."""
+    return Support(indptr=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]), indices=indices, d=d)

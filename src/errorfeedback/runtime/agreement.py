@@ -14,7 +14,7 @@ import numpy as np
 import errorfeedback
 from errorfeedback.engines.base import Engine
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.process_group import ProcessGroup
+from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.storage.packing import fingerprint
 
 LONG = 100
@@ -23,11 +23,11 @@ Described = tuple[str, str]
 """The hash of a value, and what to call it."""
 
 
-def agree(processes: ProcessGroup, given: Callable[[], dict[str, Any]]) -> None:
+def agree(given: Callable[[], dict[str, Any]], seat: Seat) -> Conversation[None]:
     """Raise on every process where they were not all given the same."""
-    if processes.size == 1:
+    if seat.of == 1:
         return
-    everyone = processes.all({name: _described(value) for name, value in given().items()})
+    everyone = yield {name: _described(value) for name, value in given().items()}
     names = dict.fromkeys(name for each in everyone for name in each)
     differing = [words for name in names if (words := _difference(name, [each.get(name) for each in everyone]))]
     if differing:

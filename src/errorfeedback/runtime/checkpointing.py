@@ -87,7 +87,7 @@ def checkpointing(folder: Folder, engine: Engine, make: Callable[[], CheckpointW
     with ExitStack() as stack:
         writer = None
         if engine.leads:
-            with engine.processes.guard():
+            with engine.guard():
                 stack.enter_context(folder.held())
                 writer = make()
         yield writer

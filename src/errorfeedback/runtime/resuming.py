@@ -51,7 +51,7 @@ def resume(
     who = identity(given, run["options"] | (expected or {}))
     refuse_others(who, run["identity"], place.run)
     engine = Local() if engine is None else engine
-    agree(engine.processes, lambda: of_run(given, engine, run["options"]))
+    engine.converse(lambda seat: agree(lambda: of_run(given, engine, run["options"]), seat))
     checkpoint = replace(run["checkpoint"], folder=folder)
 
     def newest() -> dict[str, Any] | None:

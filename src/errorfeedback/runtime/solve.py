@@ -138,7 +138,7 @@ def solve(
         "stop": tuple(stop),
     }
     engine = Local() if engine is None else engine
-    agree(engine.processes, lambda: of_run(problem, engine, options))
+    engine.converse(lambda seat: agree(lambda: of_run(problem, engine, options), seat))
     if checkpoint is None:
         return carry_out(problem, **options, engine=engine, watch=watch, writer=None)
     with checkpointing(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint)) as writer:
