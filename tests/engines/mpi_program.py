@@ -362,6 +362,17 @@ def slow():
     say("all is well")
 
 
+def unfit():
+    """One rank has rows that cannot be trained with."""
+    engine = ef.MPI()
+    X = np.eye(6)
+    X[0, 0] = np.nan if engine.world.rank == int(sys.argv[2]) else 1.0
+    try:
+        EF21Classifier().fit(X, np.arange(6) % 2, groups=np.arange(6), engine=engine)
+    except ValueError:
+        say(f"refused on {engine.world.rank}")
+
+
 def leave():
     """One rank ends before the others are done with it."""
     engine = ef.MPI()

@@ -37,6 +37,18 @@ def test_ranks_that_were_not_given_the_same_refuse_and_name_what_differs():
     told(mpiexec(3, "disagree"), 3, "refused")
 
 
+@pytest.mark.parametrize(
+    ("rank", "words"), [(1, "errorfeedback: rank 1 failed: ValueError: Input X contains NaN"), (0, "rank 0 ended the run")]
+)
+def test_a_rank_that_cannot_be_set_up_is_named_and_nobody_waits_for_it(rank, words):
+    done = mpiexec(3, "unfit", rank)
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert "heard of" not in done.stderr
+    assert "left the program" not in done.stderr
+    assert done.stdout.split("\n")[:-1] == [f"refused on {rank}"] * (rank == 0)
+
+
 def test_ranks_with_different_commands_end_the_job_before_anything_is_read(tmp_path):
     train = [sys.executable, "-m", "errorfeedback", "train", "no such data", "--engine", "mpi", "--out", str(tmp_path)]
     command = [MPIEXEC, "-n", "1", *train, ":", "-n", "1", *train, "--rounds", "7"]

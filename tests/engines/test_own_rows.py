@@ -109,6 +109,12 @@ def test_places_whose_rows_do_not_fit_together_are_named():
         ef.gathered(engine, 2)
 
 
+def test_places_that_scale_and_places_that_do_not_are_refused():
+    engine = Places([ef.OwnRows(part(0, 6)), ef.OwnRows(part(6, 9), scale=True)])
+    with pytest.raises(RuntimeError, match="ValueError: some places scale their features and others do not"):
+        ef.gathered(engine, 2)
+
+
 def test_what_comes_too_early_or_makes_no_sense_is_answered_with_a_reason():
     place = ef.OwnRows(part(0, 9))
     for verb in ("start", "round", "prepare"):

@@ -46,6 +46,8 @@ class OwnRows(Answering):
         return self.host is not None and self.host.ended
 
     def _prepare(self, seat: Seat) -> Conversation[Joined]:
+        if len(set((yield self.scale))) > 1:
+            raise ValueError("some places scale their features and others do not; give all OwnRows the same scale")
         part: Problem = yield from shard_of_all(self.rows, seat)
         if self.scale:
             part = yield from scaled_with_all(part, 1.0, 0.0)

@@ -49,13 +49,19 @@ class Answering:
         """The answer to a request; to the same request again the same bytes."""
         try:
             request = Request.unpack(sent)
-            if (request.run, request.number) != self.last[0]:
-                if request.verb not in self.verbs:
-                    raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
-                self.last = (request.run, request.number), DONE + self.verbs[request.verb](request.body)
-            return self.last[1]
+        except ValueError as error:
+            return _failed(error)
+        if (request.run, request.number) != self.last[0]:
+            self.last = (request.run, request.number), self._answer(request)
+        return self.last[1]
+
+    def _answer(self, request: Request) -> bytes:
+        try:
+            if request.verb not in self.verbs:
+                raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
+            return DONE + self.verbs[request.verb](request.body)
         except Exception as error:
-            return FAILED + f"{type(error).__name__}: {error}".encode()
+            return _failed(error)
 
 
 class Host(Answering):
@@ -169,6 +175,10 @@ class Host(Answering):
     def _close(self, body: bytes) -> bytes:
         (self.code, self.reason), self.ended = value_of(body, "the request"), True
         return b""
+
+
+def _failed(error: Exception) -> bytes:
+    return FAILED + f"{type(error).__name__}: {error}".encode()
 
 
 def host(problem: Problem, setup: Setup, lo: int, hi: int) -> Host:

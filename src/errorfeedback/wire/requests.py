@@ -3,7 +3,8 @@
 A request is its verb, a newline, its run, a sequence number, and what the verb needs; an answer is `DONE` or `FAILED`, and
 what was asked for or why there is none. `clients.serving` answers them, `engines.remote` asks.
 
-    prepare, start   before the rounds, where the server has no rows (`clients.own_rows`)
+    prepare, prepared   what places have to know of each other before the rounds (`clients.speaking`)
+    start    a run begins, where the server has no rows (`clients.own_rows`)
     round    round and seed (i64 each), flags (u8), length of the probes (u32), probes (packed), frames down -> frames up
     values   kept (u8) -> one framed loss per client
     observe  x and whether to look at losses (packed) -> packed; in a simulation only
