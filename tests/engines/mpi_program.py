@@ -159,12 +159,12 @@ def fail():
     how, rank = sys.argv[2], ef.MPI().world.rank
     before = Shard.round
 
-    def broken(self, x, ctx, *more, **asked):
-        if ctx.t == 5 and rank == 1:
+    def broken(self, order):
+        if order.ctx.t == 5 and rank == 1:
             if how == "raise":
                 raise FloatingPointError("the disk of this node is gone")
             os.kill(os.getpid(), signal.SIGKILL)
-        return before(self, x, ctx, *more, **asked)
+        return before(self, order)
 
     Shard.round = broken
     checkpoint = ef.Checkpoint(sys.argv[3], every=2)
@@ -309,10 +309,10 @@ def spread_fail():
     engine = ef.MPI()
     before = Shard.round
 
-    def broken(self, x, ctx, *more, **asked):
-        if ctx.t == 12 and engine.world.rank == engine.world.size - 1:
+    def broken(self, order):
+        if order.ctx.t == 12 and engine.world.rank == engine.world.size - 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        return before(self, x, ctx, *more, **asked)
+        return before(self, order)
 
     Shard.round = broken
     fitted(engine, ef.Checkpoint(sys.argv[2], every=5))
@@ -351,10 +351,10 @@ def slow():
         while time.monotonic() < end:
             pass
 
-    def delayed(self, x, ctx, *more, **asked):
-        if ctx.t == 3 and engine.world.rank == 1:
+    def delayed(self, order):
+        if order.ctx.t == 3 and engine.world.rank == 1:
             work()
-        return before(self, x, ctx, *more, **asked)
+        return before(self, order)
 
     Shard.round = delayed
     watch = lambda row: work() if row["round"] == 6 else None  # noqa: E731

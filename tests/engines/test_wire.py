@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.clients.order import Order
 from errorfeedback.clients.shard import Shard
 from errorfeedback.core import Round
 from errorfeedback.downlinks.base import Broadcast, heard
@@ -58,7 +59,7 @@ def test_what_is_encoded_is_decoded_and_costs_what_the_message_says(method, dtyp
         widths = widths_of(probes, 8 * problem.dtype.itemsize)
         for t in range(6):
             x, ctx = np.random.default_rng(t).standard_normal(problem.d).astype(dtype), Round(t, 3)
-            message = shard.round(x, ctx, probes)
+            message = shard.round(Order(ctx, x, None, probes))
             told = patterns(message.telemetry, widths) if probes else NOTHING_BESIDE
             frames = encode(message, method.known(shard.node.compress, ctx), ctx, told, widths)
             assert 8 * len(frames) == message.frames.cost(int(widths.sum()), 8 * problem.dtype.itemsize).bits

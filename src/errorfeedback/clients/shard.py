@@ -13,7 +13,7 @@ import numpy as np
 
 from errorfeedback.clients.bending import Bending
 from errorfeedback.clients.memory import Lengths, lengths_of
-from errorfeedback.clients.order import Setup
+from errorfeedback.clients.order import Order, Setup
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Point, Round
 from errorfeedback.methods.base import Method
@@ -54,20 +54,18 @@ class Shard:
         """The probes' memory, by the name of their class."""
         self.value_bits = 8 * problem.dtype.itemsize
 
-    def round(
-        self, x: Model, ctx: Round, probes: Probes = (), verdict: Verdict = Verdict.GO, curvature: bool = False
-    ) -> Message:
-        """What the clients send from x. `verdict`: what is to be done first with the memory that the last round left."""
-        if verdict is not Verdict.GO:
-            self.obey(verdict)
-        if probes:
-            message = self._asked(x, ctx, probes)
+    def round(self, order: Order) -> Message:
+        """What the clients send from x."""
+        if order.verdict is not Verdict.GO:
+            self.obey(order.verdict)
+        if order.probes:
+            message = self._asked(order.x, order.ctx, order.probes)
         else:
-            self.node.stand(x)
-            message = self._message(ctx)
-        if curvature:
+            self.node.stand(order.x)
+            message = self._message(order.ctx)
+        if order.curvature:
             assert self.bending is not None, "a run that asks for curvature says so before round 0"
-            message.curvature = self.bending.message(self.node.at, ctx)
+            message.curvature = self.bending.message(self.node.at, order.ctx)
         return message
 
     def _asked(self, x: Model, ctx: Round, probes: Probes) -> Message:
@@ -153,7 +151,7 @@ def _compile(problem: Problem, method: Method, x: Model, curvature: Contractive 
     notice.start()
     try:
         shard = Shard(problem, method, Lifted(np.empty(problem.support.size, dtype=problem.dtype)), curvature)
-        shard.round(x, Round(0, 0), curvature=curvature is not None)
-        shard.round(x, Round(1, 0))
+        shard.round(Order(Round(0, 0), x, None, curvature=curvature is not None))
+        shard.round(Order(Round(1, 0), x, None))
     finally:
         notice.cancel()

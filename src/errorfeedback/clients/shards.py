@@ -33,8 +33,7 @@ class LocalSession:
         if len(self.shards) > 1:
             for shard in self.shards:
                 shard.node.read_ahead(order.x)
-        x, ctx, probes, verdict, curvature = order.x, order.ctx, order.probes, order.verdict, order.curvature
-        return [shard.round(x, ctx, probes, verdict, curvature) for shard in self.shards]
+        return [shard.round(order) for shard in self.shards]
 
     def observe(self, x: Model, losses: bool = True) -> Observation:
         return joined([shard.observe(x, losses) for shard in self.shards])
