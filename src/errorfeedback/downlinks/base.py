@@ -50,14 +50,8 @@ class Step:
         self.direction, self.gamma, self.asked, self.taken = direction, gamma, asked, None
         return self
 
-    def everything(self, x: Model) -> Broadcast:
-        """All of x."""
-        if self._everything is None or self._everything.values is not x:
-            self._everything = Broadcast(x)
-        return self._everything
-
-    def take(self, x: Model) -> None:
-        """Go there, all the way, in place."""
+    def take(self, x: Model) -> Broadcast:
+        """Go there, all the way, in place; all of x, for who is to be told."""
         if self.prox is None:
             descend(x, self.direction, self.gamma, self.scratch if self.asked else self._nowhere)
         else:
@@ -66,6 +60,9 @@ class Step:
             self.prox.step(x, self.gamma)
             np.subtract(x, self.scratch, out=self.scratch)
         self.taken = self.scratch
+        if self._everything is None or self._everything.values is not x:
+            self._everything = Broadcast(x)
+        return self._everything
 
     def vector(self, x: Model) -> Model:
         """The step that is wanted from x."""

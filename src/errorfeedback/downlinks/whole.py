@@ -23,8 +23,7 @@ class Whole(Downlink):
     needs_everybody: ClassVar[bool] = False
 
     def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
-        step.take(x)
-        return step.everything(x), None
+        return step.take(x), None
 
     def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
         x[broadcast.features] = broadcast.values[broadcast.features]

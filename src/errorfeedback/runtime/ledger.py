@@ -49,28 +49,27 @@ class Ledger:
         self.payload += up
         self.downlink += down
 
-    def sent(self, broadcast: Broadcast | None, messages: list[Message], everybody: bool) -> None:
-        """Down: to those who take part in this round; to everybody in round 0, where all have to tell something,
-        and with methods whose clients do something even then."""
-        if broadcast is None:
-            self.downlink += self._nothing
-            return
-        absent = messages[0].frames.answers is not None and not everybody
-        if not (absent or broadcast.features is not None or broadcast.coding is not FULL or broadcast.numbers):
-            self.downlink += self._whole  # the same in every round
-            return
-        frames = broadcast.frames(self.support, _answers(messages) if absent else None)
-        numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(broadcast.numbers)
-        self.downlink += frames.cost(numbers, self.value_bits).bits
-
-    def received(self, messages: list[Message], telemetry_bits: int, first: bool) -> None:
-        """Up: the shards' messages, with `telemetry_bits` of telemetry from each client."""
+    def exchanged(
+        self, broadcast: Broadcast | None, messages: list[Message], telemetry_bits: int, first: bool, rests: bool
+    ) -> None:
+        """A round. Up: the shards' messages, with `telemetry_bits` of telemetry from each client. Down: to those who take
+        part; to everybody in round 0, where all have to tell something, and with methods whose clients never rest."""
         for message in messages:
             bits, payload, authors = message.frames.cost(telemetry_bits, self.value_bits)
             self.uplink += bits
             self.payload += payload
             if not first:
                 self.authors += authors
+        if broadcast is None:
+            self.downlink += self._nothing
+            return
+        absent = messages[0].frames.answers is not None and rests and not (first or telemetry_bits)
+        if not (absent or broadcast.features is not None or broadcast.coding is not FULL or broadcast.numbers):
+            self.downlink += self._whole  # the same in every round
+            return
+        frames = broadcast.frames(self.support, _answers(messages) if absent else None)
+        numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(broadcast.numbers)
+        self.downlink += frames.cost(numbers, self.value_bits).bits
 
     def bent(self, curvature: Message) -> None:
         """Up: a shard's message of curvature."""

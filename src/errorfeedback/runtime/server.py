@@ -84,7 +84,7 @@ class Server:
         writer: CheckpointWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
-        commands, bends = self.stepsize.commands, self.direction.hessians is not None
+        commands, bends, along_g = self.stepsize.commands, self.direction.hessians is not None, self.direction.is_estimate
         if writer is not None and writer.snapshot is not None:
             first, s, clock = self.snapshots.recall(writer.snapshot, session)
             if writer.snapshot["stopped"]:
@@ -97,7 +97,7 @@ class Server:
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
-            direction = self._direction(s, g, telemetry)
+            direction = g if along_g and telemetry is None else self._direction(s, g, telemetry)
             gamma, s.rule = self.stepsize.next(s.rule, self.theory, self.method, telemetry)
             if commands:
                 s.verdict = self.stepsize.verdict(s.rule)
@@ -115,7 +115,7 @@ class Server:
             if commands and s.verdict.goes_back:
                 self.guard.restore(s)
             if s.verdict is not Verdict.RESTORE:
-                self._advance(s, t, step.next(direction, gamma, watched or bool(probes)))
+                self._advance(s, t, step.next(direction, gamma, watched or telemetry is not None))
             if writer is not None:
                 self._save(writer, t, "", s, clock, session)
         raise AssertionError("the last round stops")
@@ -134,11 +134,10 @@ class Server:
         """g from the mean message, which is added up in client order: the number of shards changes no bit."""
         t, ledger = order.ctx.t, self.ledger
         telemetry_bits = int(widths_of(order.probes, ledger.value_bits).sum()) if order.probes else 0
-        ledger.sent(order.broadcast, messages, telemetry_bits > 0 or t == 0 or not self.method.rests)
-        ledger.received(messages, telemetry_bits, t == 0)
-        last = len(messages) - 1
-        for k, message in enumerate(messages):
-            message.scatter(self.total, k == 0, self.n if k == last else 0)
+        ledger.exchanged(order.broadcast, messages, telemetry_bits, t == 0, self.method.rests)
+        first, last = messages[0], messages[-1]
+        for message in messages:
+            message.scatter(self.total, message is first, self.n if message is last else 0)
         if t == 0:
             g, s.method = self.method.server_init(self.total, order.ctx)
         else:
