@@ -76,6 +76,8 @@ class MPI(Engine):
             if self.world.size > 1:
                 end_job(self.world, f"rank {self.world.rank} failed: {type(error).__name__}: {error}")
             raise
+        except SystemExit as end:
+            raise SystemExit(1 if isinstance(end.code, str) else end.code) from end  # rank 0 says why, once
 
     def open(self, problem: Problem, setup: Setup) -> Session:
         world = self.world
