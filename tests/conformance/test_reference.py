@@ -58,12 +58,12 @@ def rounded_of(c, compress, problem):
 
 
 def compressor_of(compressor, literal):
-    assert type(compressor).__name__ in COMPRESS, f"tests/reference.py does not have {compressor} yet: add it there"
+    assert type(compressor).__name__ in COMPRESS, f"tests/reference does not have {compressor} yet: add it there"
     return COMPRESS[type(compressor).__name__](compressor, literal)
 
 
 def trajectory(method, literal, x0, gamma):
-    assert type(method).__name__ in METHOD, f"tests/reference.py does not have {method} yet: add it there"
+    assert type(method).__name__ in METHOD, f"tests/reference does not have {method} yet: add it there"
     C = compressor_of(method.compressor, literal)
     return np.array(list(METHOD[type(method).__name__](method, literal, x0, gamma, C)))
 
