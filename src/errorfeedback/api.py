@@ -68,9 +68,12 @@ from errorfeedback.problems import losses
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
 from errorfeedback.problems.base import Problem as Problem
 from errorfeedback.problems.linear_models import glm as glm
+from errorfeedback.problems.linear_models import huber as huber
 from errorfeedback.problems.linear_models import least_squares as least_squares
 from errorfeedback.problems.linear_models import logistic as logistic
+from errorfeedback.problems.linear_models import poisson as poisson
 from errorfeedback.problems.linear_models import softmax as softmax
+from errorfeedback.problems.linear_models import squared_hinge as squared_hinge
 from errorfeedback.problems.losses.base import Loss as Loss
 from errorfeedback.problems.partition import ByGroup as ByGroup
 from errorfeedback.problems.partition import InOrder as InOrder

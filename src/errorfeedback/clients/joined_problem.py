@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from errorfeedback.core import PerClient
-from errorfeedback.problems.base import Problem, setup_bits
+from errorfeedback.problems.base import Problem, as_bounded, setup_bits
 from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.spread import Spread, joined_support
 from errorfeedback.smoothness.constants import smoothness
@@ -22,7 +22,8 @@ def spread_over(part: Problem, processes: ProcessGroup) -> Spread:
     """The same as everybody can know it: without anybody's rows but those of this process."""
     owned = part.support.by_feature
     support = joined_support(owned.indices, owned.sizes, owned.d, processes).times(part.support.outputs)
-    everyone = processes.all((smoothness(part).L_i, part.work, digests(part)))
+    L_i = smoothness(part).L_i if as_bounded(part).bounded else PerClient(np.full(part.n, np.inf))
+    everyone = processes.all((L_i, part.work, digests(part)))
     norms, work, hashes = zip(*everyone, strict=True)
     whole = Spread(
         support=support,
