@@ -96,12 +96,13 @@ def fitted_step(share):
 
 def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None):
     """EF21 from compressed gradients; a quasi-Newton step is taken where F falls by 1e-4 of what was promised, undone
-    otherwise and tried again at most half as long; everybody stands after the third refusal. Yields (x, F, accepted) where
-    the clients answer. `curvature(t, x)`: H0 where clients are asked for their Hessians (`HessianEstimates`), or None."""
+    otherwise and tried again at most half as long (a fiftieth where F is far off); everybody stands after the third
+    refusal. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients are asked for their
+    Hessians (`HessianEstimates`), or None."""
     n = problem.n
     F = lambda x: problem.value(x) + l2 / 2 * x @ x  # noqa: E731
     clients = kept_clients = [np.zeros_like(x) for _ in range(n)]
-    secant, gamma, refusals, step = Secant(memory), None, 0, None
+    secant, gamma, refusals, step, reach = Secant(memory), None, 0, None, 1.0
     best = kept = newest = None  # F and x at the last accepted point; an H0 for the next one
     for t in range(rounds + 1):
         clients = [clients[i] + C(problem.gradient_i(i, x) - clients[i], i, t) for i in range(n)]
@@ -117,8 +118,9 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
                 secant.scale = secant.scale if stands and secant.metric is not None else 1.0
                 secant.metric, secant.pairs, newest = newest, [], None
             direction = secant.H() @ g
+            reach = reach if stands else 1.0
             if secant.scale is not None:
-                gamma = 1.0
+                gamma = reach
             elif gamma is None:
                 gamma = (value - floor) / (4 * g @ direction)
             elif not stands:
@@ -127,12 +129,14 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
         else:
             if np.linalg.norm(g) <= 1e4 * np.linalg.norm(secant.g):
                 secant.learn(x, g)
+            cut = 0.5 if value - best <= 1e3 * abs(step @ secant.g) else 0.02
+            reach *= 0.02 if cut == 0.02 else 1.0
             direction, clients, x = secant.H() @ secant.g, kept_clients, kept
             if refusals == 2:
                 gamma, refusals, step = gamma / 4, 0, None
                 continue
-            half = np.linalg.norm(step) / np.linalg.norm(direction) / 2
-            gamma, refusals = min(gamma if secant.scale is None else 1.0, half), refusals + 1
+            longest = cut * np.linalg.norm(step) / np.linalg.norm(direction)
+            gamma, refusals = min(gamma if secant.scale is None else 1.0, longest), refusals + 1
         step = down(-gamma * direction, secant.B())
         x = x + step
 
