@@ -45,7 +45,10 @@ COMPRESS = {
 METHOD = {
     "DGD": lambda m, p, x, gamma, C: reference.dgd(p, x, gamma, ROUNDS),
     "DCGD": lambda m, p, x, gamma, C: reference.dcgd(p, x, gamma, ROUNDS, C),
-    "EF14": lambda m, p, x, gamma, C: reference.ef14(p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t)),
+    "EF14": lambda m, p, x, gamma, C: reference.ef14(
+        p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t), m.batch, SEED
+    ),
+    "EF21SGDM": lambda m, p, x, gamma, C: reference.ef21_sgdm(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
 }

@@ -14,6 +14,15 @@ def mix(z):
 GOLDEN = 0x9E3779B97F4A7C15
 
 
+def some_rows(count, size, seed, t, i):
+    """`size` of the rows of client i (all where it has fewer) in round t: each is taken with the chance that is left."""
+    uniform, chosen = draws(seed, t, -(2**42) + i), []
+    for row in range(count):
+        if next(uniform) * (count - row) < min(size, count) - len(chosen):
+            chosen.append(row)
+    return chosen
+
+
 def draws(seed, t, number):
     """Uniform numbers in [0, 1) keyed by (seed, round, number)."""
     state = mix((seed + GOLDEN) & MASK)

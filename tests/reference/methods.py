@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reference.compressors import identity
-from reference.draws import draws
+from reference.draws import draws, some_rows
 
 
 def mean(vectors):
@@ -23,11 +23,22 @@ def dcgd(problem, x, gamma, rounds, C):
         yield x
 
 
-def ef14(problem, x, gamma, rounds, C):
+def sampled(problem, batch, seed):
+    """(i, x, t) -> the gradient over the minibatch of that round; batch = None: over all rows."""
+
+    def gradient(i, x, t):
+        rows = None if batch is None else some_rows(len(problem.clients[i].b), batch, seed, t, i)
+        return problem.gradient_i(i, x, rows)
+
+    return gradient
+
+
+def ef14(problem, x, gamma, rounds, C, batch=None, seed=0):
+    gradient = sampled(problem, batch, seed)
     e = [np.zeros_like(x) for _ in range(problem.n)]
     yield x
     for t in range(rounds):
-        grads = [problem.gradient_i(i, x) for i in range(problem.n)]
+        grads = [gradient(i, x, t) for i in range(problem.n)]
         v = [C(e[i] + gamma * grads[i], i, t) for i in range(problem.n)]
         e = [e[i] + gamma * grads[i] - v[i] for i in range(problem.n)]
         x = x - mean(v)
@@ -44,6 +55,19 @@ def ef21(problem, x, gamma, rounds, C, start):
         x = x - gamma * direction
         g = [g[i] + C(problem.gradient_i(i, x) - g[i], i, t + 1) for i in range(problem.n)]
         direction = mean(g)
+        yield x
+
+
+def ef21_sgdm(problem, x, gamma, rounds, C, eta, batch, seed):
+    """Fatkhullin, Tyurin, Richtarik 2023, Algorithm 1, from v_i = a gradient and g_i = C(v_i)."""
+    gradient = sampled(problem, batch, seed)
+    v = [gradient(i, x, 0) for i in range(problem.n)]
+    g = [C(v[i], i, 0) for i in range(problem.n)]
+    yield x
+    for t in range(rounds):
+        x = x - gamma * mean(g)
+        v = [(1 - eta) * v[i] + eta * gradient(i, x, t + 1) for i in range(problem.n)]
+        g = [g[i] + C(v[i] - g[i], i, t + 1) for i in range(problem.n)]
         yield x
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -57,8 +57,10 @@ class Reference:
             total += self.lam * sum(x[j] ** 2 / (1 + x[j] ** 2) for j in client.J)
         return total / self.n
 
-    def gradient_i(self, i, x):
-        client = self.clients[i]
+    def gradient_i(self, i, x, rows=None):
+        """Over all rows of the client, or over some."""
+        whole = self.clients[i]
+        client = whole if rows is None else replace(whole, A=whole.A[rows], b=whole.b[rows])
         z = client.A @ (x if self.outputs == 1 else x.reshape(-1, self.outputs))
         if self.loss == "softmax":
             slope = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
@@ -67,7 +69,7 @@ class Reference:
         else:
             slope = 2 * (z - client.b) if self.loss == "squared" else -client.b / (1 + np.exp(client.b * z))
         g = (client.A.T @ slope).ravel() / len(client.b)
-        for j in client.J:
+        for j in whole.J:
             g[j] += self.lam * 2 * x[j] / (1 + x[j] ** 2) ** 2
         return g
 

@@ -61,6 +61,11 @@ class Problem(ABC):
         return -inf
 
     @property
+    def samples(self) -> bool:
+        """Whether `gradients` knows what to do with a sample of the rows."""
+        return False
+
+    @property
     def work(self) -> int:
         """How many numbers of data and memory a round goes through: an engine shares it out."""
         return self.support.size

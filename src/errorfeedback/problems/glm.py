@@ -163,6 +163,10 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         return float(np.mean(self._over_clients(self.loss.floor(self.target))))
 
     @property
+    def samples(self) -> bool:
+        return True
+
+    @property
     def work(self) -> int:
         return int(self.A.nnz) + self.support.size
 

@@ -119,6 +119,10 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         return self.support.by_feature.gather(Model(self.scale[:: self.support.outputs]))
 
     @property
+    def samples(self) -> bool:
+        return self.inner.samples
+
+    @property
     def work(self) -> int:
         return self.inner.work
 

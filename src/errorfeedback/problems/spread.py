@@ -87,6 +87,10 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
         return self.lower
 
     @property
+    def samples(self) -> bool:
+        return True
+
+    @property
     def work(self) -> int:
         return self.size
 

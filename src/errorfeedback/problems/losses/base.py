@@ -61,6 +61,11 @@ class Loss(ABC):
         return self.curvature
 
     @property
+    def steepest(self) -> float:
+        """A bound on the length of the derivative in z, which bounds the noise of minibatches; infinity: none."""
+        return inf
+
+    @property
     def attained(self) -> bool:
         """At one model all rows have the second derivative `curvature` (the logistic loss at 0): L and L_i are exact."""
         return True

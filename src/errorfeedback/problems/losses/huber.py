@@ -35,6 +35,10 @@ class Huber(Loss):
     def attained(self) -> bool:
         return False  # no model need be within the width of all targets
 
+    @property
+    def steepest(self) -> float:
+        return 2.0 * self.width
+
     def values(self, z: PerRow, b: PerRow) -> PerRow:
         far = np.abs(z - b)
         near = np.minimum(far, far.dtype.type(self.width))
