@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from errorfeedback.clients.joined_problem import joined_problem
-from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
+from errorfeedback.core import Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM
-from errorfeedback.problems.inputs import Matrix
-from errorfeedback.problems.linear_models import least_squares
 from errorfeedback.problems.process_group import ProcessGroup
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, scaled
-from errorfeedback.problems.spread import shard_of_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +136,6 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
         units = scaling.unscaled(units)
     units[list(free)] = 0.0
     return ElasticNet(l1 * units, l2 * units**2)
-
-
-def squares(A: Matrix, y: Floats, clients: NDArray[Any], weights: Floats, processes: ProcessGroup) -> GLM:
-    """The mean squared error over all rows."""
-    return shard_of_all(least_squares(A, y, clients, sample_weight=weights), processes)
 
 
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:
