@@ -96,7 +96,7 @@ def fitted_step(share):
 
 def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None):
     """EF21 from compressed gradients; a quasi-Newton step is taken where F falls by 1e-4 of what was promised, undone
-    otherwise and tried again at most half as long (a fiftieth where F is far off); everybody stands after the third
+    otherwise and tried again at most half as long (a tenth where F is far off); everybody stands after the third
     refusal. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients are asked for their
     Hessians (`HessianEstimates`), or None."""
     n = problem.n
@@ -129,8 +129,8 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
         else:
             if np.linalg.norm(g) <= 1e4 * np.linalg.norm(secant.g):
                 secant.learn(x, g)
-            cut = 0.5 if value - best <= 1e3 * abs(step @ secant.g) else 0.02
-            reach *= 0.02 if cut == 0.02 else 1.0
+            cut = 0.5 if value - best <= 1e3 * abs(step @ secant.g) else 0.1
+            reach *= 0.1 if cut == 0.1 else 1.0
             direction, clients, x = secant.H() @ secant.g, kept_clients, kept
             if refusals == 2:
                 gamma, refusals, step = gamma / 4, 0, None

@@ -6,7 +6,7 @@ Every client tells f_i in every round. The step s from an accepted point x, with
 
 and then x + s is where the next one begins. Otherwise it is undone on both sides (clients go back to x and to their memory
 there), and the next try begins at x again: along what the direction has learned from the refused step, and at most half as
-long; at most a fiftieth where F was infinite or had risen by 1000 times the promised fall, as it does on losses that grow
+long; at most a tenth where F was infinite or had risen by 1000 times the promised fall, as it does on losses that grow
 like exp. After three refusals in a row everybody stands at x for one round: g is asked for once more, and the direction
 starts afresh. The first step, where the direction has no length of its own, is a quarter of Polyak's, (F - lower bound) /
 (4 <g, direction>).
@@ -43,7 +43,7 @@ PATIENCE = 3
 POLYAK = 0.25
 LEVEL = 16 * np.finfo(np.float64).eps
 """Losses that differ by less than that share of themselves are the same."""
-FAR, CUT = 1e3, 0.02
+FAR, CUT = 1e3, 0.1
 """A loss that has risen by that many times the promised fall is nowhere near: the next step is cut to that share."""
 GROWTH = 2.0
 """Of the step after one that was accepted, where the direction has no length of its own."""
