@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from errorfeedback.estimators import *  # noqa: F403
 
 __version__ = "0.1.0"
-ESTIMATORS = ("EF21Classifier", "EF21Regressor")
+ESTIMATORS = ("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor")
 """They bring scikit-learn along, so they are not in the api."""
 
 caches.ensure_kernels()  # before numba is imported by anything

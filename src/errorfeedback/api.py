@@ -57,6 +57,7 @@ from errorfeedback.methods.dcgd import DCGD as DCGD
 from errorfeedback.methods.dgd import DGD as DGD
 from errorfeedback.methods.ef14 import EF14 as EF14
 from errorfeedback.methods.ef21 import EF21 as EF21
+from errorfeedback.methods.ef21_sgdm import EF21SGDM as EF21SGDM
 from errorfeedback.methods.marina import MARINA as MARINA
 from errorfeedback.methods.node import Node as Node
 from errorfeedback.planner.inspection import Inspection as Inspection
@@ -68,10 +69,14 @@ from errorfeedback.problems import losses
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
 from errorfeedback.problems.base import Problem as Problem
 from errorfeedback.problems.linear_models import glm as glm
+from errorfeedback.problems.linear_models import huber as huber
 from errorfeedback.problems.linear_models import least_squares as least_squares
 from errorfeedback.problems.linear_models import logistic as logistic
+from errorfeedback.problems.linear_models import poisson as poisson
 from errorfeedback.problems.linear_models import softmax as softmax
+from errorfeedback.problems.linear_models import squared_hinge as squared_hinge
 from errorfeedback.problems.losses.base import Loss as Loss
+from errorfeedback.problems.noise import sampling_noise as sampling_noise
 from errorfeedback.problems.partition import ByGroup as ByGroup
 from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
@@ -105,6 +110,7 @@ from errorfeedback.stepsizes.inverse_L import InverseL as InverseL
 from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
 from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
+from errorfeedback.stepsizes.rare_momentum import RareMomentum as RareMomentum
 from errorfeedback.stepsizes.spectral import Spectral as Spectral
 from errorfeedback.stepsizes.weighted import Weighted as Weighted
 from errorfeedback.storage.checkpoint import Checkpoint as Checkpoint

@@ -117,7 +117,7 @@ def test_scikit_learn_comes_with_the_estimators_and_not_before():
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "0"]
-    assert {"EF21Classifier", "EF21Regressor"} <= set(dir(errorfeedback))
+    assert {"EF21Classifier", "EF21PoissonRegressor", "EF21Regressor"} <= set(dir(errorfeedback))
 
 
 def test_unknown_names_are_attribute_errors():

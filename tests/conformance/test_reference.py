@@ -45,7 +45,10 @@ COMPRESS = {
 METHOD = {
     "DGD": lambda m, p, x, gamma, C: reference.dgd(p, x, gamma, ROUNDS),
     "DCGD": lambda m, p, x, gamma, C: reference.dcgd(p, x, gamma, ROUNDS, C),
-    "EF14": lambda m, p, x, gamma, C: reference.ef14(p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t)),
+    "EF14": lambda m, p, x, gamma, C: reference.ef14(
+        p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t), m.batch, SEED
+    ),
+    "EF21SGDM": lambda m, p, x, gamma, C: reference.ef21_sgdm(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
 }
@@ -58,12 +61,12 @@ def rounded_of(c, compress, problem):
 
 
 def compressor_of(compressor, literal):
-    assert type(compressor).__name__ in COMPRESS, f"tests/reference.py does not have {compressor} yet: add it there"
+    assert type(compressor).__name__ in COMPRESS, f"tests/reference does not have {compressor} yet: add it there"
     return COMPRESS[type(compressor).__name__](compressor, literal)
 
 
 def trajectory(method, literal, x0, gamma):
-    assert type(method).__name__ in METHOD, f"tests/reference.py does not have {method} yet: add it there"
+    assert type(method).__name__ in METHOD, f"tests/reference does not have {method} yet: add it there"
     C = compressor_of(method.compressor, literal)
     return np.array(list(METHOD[type(method).__name__](method, literal, x0, gamma, C)))
 

@@ -142,3 +142,20 @@ def test_the_tables_of_the_pairs_are_kept_up_to_date(memory):
         S, Y = np.array(known.s), np.array(known.y)
         np.testing.assert_allclose(known.sy, S @ Y.T, rtol=1e-12)
         np.testing.assert_allclose(known.ss, S @ S.T, rtol=1e-12)
+
+
+def test_everybody_may_stand_for_thousands_of_rounds():
+    """A quarter of H0 at every standing ends at a least one, and not at 0, whose inverse is no number."""
+    x, g = np.ones(3), np.arange(3.0)
+    pairs = Pairs(np.zeros(3), np.zeros(3)).arrived(x, g, PLAIN, 5)
+    for _ in range(3000):
+        pairs = pairs.arrived(x, g, PLAIN, 5)
+    assert pairs.scale > 0
+    assert np.isfinite(pairs.quadratic(PLAIN)(g))
+
+
+@pytest.mark.parametrize(("times", "learns"), [(0.9e4, True), (1.1e4, False), (np.inf, False)])
+def test_a_refused_point_far_off_teaches_nothing(times, learns):
+    pairs = Pairs(np.zeros(3), np.ones(3))
+    after = pairs.refused(np.ones(3), times * np.ones(3), PLAIN, 5)
+    assert (after.scale is not None) is learns

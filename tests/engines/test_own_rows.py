@@ -77,6 +77,30 @@ def test_the_bits_and_their_number_are_those_of_one_process(cuts, rule, scale):
     assert_same_bits(ef.solve(expected, other, **fixed), ef.solve(problem, other, engine=engine, **fixed))
 
 
+def counted(lo, hi):
+    A, b, clients = rows()
+    mine = (lo <= clients) & (clients < hi)
+    return ef.poisson(0.1 * A[mine], np.floor(3 * np.abs(b[mine])), clients[mine])
+
+
+def test_a_loss_without_a_bound_runs_there_too_and_no_theorem_hears_of_it():
+    engine = Places([ef.OwnRows(counted(lo, hi), True) for lo, hi in pairwise(CUTS)])
+    problem, _ = ef.gathered(engine, len(engine.places))
+    options = {"rounds": 40, "every": 7, "direction": ef.LBFGS(), "metrics": False}
+    one = ef.solve(ef.scaled(counted(0, N)), ef.EF21(ef.PowersOfTwo(4)), ef.Armijo(), **options)
+    assert_same_bits(one, ef.solve(problem, ef.EF21(ef.PowersOfTwo(4)), ef.Armijo(), engine=engine, **options))
+    for rule in (ef.RareFeatures(), ef.Automatic(), ef.EF21Standard()):
+        with pytest.raises(ValueError, match="the loss of this problem has no bound on its curvature"):
+            ef.solve(problem, ef.EF21(ef.TopK(2)), rule, rounds=1, engine=engine)
+
+
+@pytest.mark.parametrize("method", [ef.EF21SGDM(ef.TopK(2), batch=2), ef.EF14(ef.TopK(2), batch=3)], ids=str)
+def test_batches_are_those_of_the_client_wherever_it_lives(method):
+    engine, problem, _ = gathered()
+    options = {"stepsize": ef.Constant(0.005), "rounds": 40, "every": 7}
+    assert_same_bits(ef.solve(whole(False), method, **options), ef.solve(problem, method, engine=engine, **options))
+
+
 def test_the_server_has_no_rows_and_says_so():
     engine, problem, _ = gathered()
     with pytest.raises(ValueError, match="the rows of this problem lie on several ranks"):

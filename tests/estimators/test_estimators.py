@@ -18,6 +18,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.estimator_checks import check_estimator
 
 from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.storage.checkpoint import Checkpoint
 
@@ -31,7 +32,16 @@ EXCEPTIONS = {
 }
 
 
-@pytest.mark.parametrize("estimator", [EF21Classifier(), EF21Regressor()], ids=lambda e: type(e).__name__)
+ESTIMATORS = [
+    EF21Classifier(),
+    EF21Classifier(loss="squared_hinge", multi_class="ovr"),
+    EF21Regressor(),
+    EF21Regressor(loss="huber"),
+    EF21PoissonRegressor(),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learns_own_checks(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks themselves warn about estimators that they skip

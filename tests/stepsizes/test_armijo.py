@@ -197,3 +197,21 @@ def test_l1_along_the_estimate_is_allowed_and_falls():
     _, account = watched(problem(), ef.EF21(FEW), rounds=60, prox=ef.ElasticNet(l1=0.05))
     assert descends(account)
     assert account[-1][1] < account[0][1]
+
+
+@pytest.mark.parametrize(("rise", "share"), [(0.0, 0.5), (999.0, 0.5), (1001.0, 0.1), (np.inf, 0.1), (np.nan, 0.1)])
+def test_a_step_that_led_far_off_is_cut_to_a_tenth(rise, share):
+    """Promised was a fall of 1. And a direction that starts afresh where everybody stands goes no farther."""
+    rule, move = ef.Armijo(), Move(norm2=4.0, predicted=-1.0, gamma=1.0, known=0.0, slope=-1.0)
+    state = armijo.LineSearch(0.0, loss=10.0, gamma=1.0)
+    refused = Telemetry({Losses: 10.0 + rise}, move, direction2=4.0, accepted=False, descent=1.0, length=1.0)
+    gamma, state = rule.next(state, None, None, refused)
+    assert gamma == share
+    for _ in range(2):
+        _, state = rule.next(state, None, None, refused)
+    assert state.verdict is Verdict.RESTORE
+    standing = Telemetry({Losses: 10.0}, None, direction2=4.0, descent=1.0, length=1.0)
+    gamma, state = rule.next(state, None, None, standing)
+    assert gamma == (0.1**3 if share == 0.1 else 1.0)
+    _, state = rule.next(state, None, None, Telemetry({Losses: 9.0}, move, direction2=4.0, descent=1.0, length=1.0))
+    assert state.reach == 1.0

@@ -12,13 +12,37 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.data.parts import hand_out, read_folder
 from errorfeedback.data.read import read
 from errorfeedback.data.rows import Data
+from errorfeedback.estimators.class_models import LOSSES as CLASS_LOSSES
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.objective import Objective
+from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
+from errorfeedback.estimators.regressor import LOSSES as NUMBER_LOSSES
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.estimators.training import compressor_of
 from errorfeedback.problems.conversation import Conversation, Seat
 
-Estimator = EF21Classifier | EF21Regressor
+Estimator = EF21Classifier | EF21Regressor | EF21PoissonRegressor
+LOSSES: dict[str, type[Estimator]] = {
+    **dict.fromkeys(CLASS_LOSSES, EF21Classifier),
+    **dict.fromkeys(NUMBER_LOSSES, EF21Regressor),
+    EF21PoissonRegressor.loss: EF21PoissonRegressor,
+}
+"""What --loss may say, and who minimises it."""
+
+
+def loss_of(inputs: Inputs) -> str:
+    """The loss by its name."""
+    loss = ("squared" if inputs.regression else "logistic") if inputs.loss is None else inputs.loss
+    if loss not in LOSSES:
+        raise ValueError(f"loss = {loss!r}; it must be one of {', '.join(LOSSES)}")
+    if inputs.regression and loss in CLASS_LOSSES:
+        raise ValueError(f"--loss {loss} is about classes, and --regression has none; leave one out")
+    return loss
+
+
+def has_classes(inputs: Inputs) -> bool:
+    """Whether the target is a class."""
+    return loss_of(inputs) in CLASS_LOSSES
 
 
 def estimator_of(
@@ -31,11 +55,9 @@ def estimator_of(
     network: list[str] | None = None,
 ) -> Estimator:
     """The model that `train` fits."""
-    about_classes = {"--class-weight": inputs.class_weight, "--multi-class": inputs.multi_class}
-    for option, value in about_classes.items():
-        if inputs.regression and value is not None:
-            raise ValueError(f"{option} {value} is about classes, and --regression has none; leave one out")
-    model: Estimator = (EF21Regressor if inputs.regression else EF21Classifier)(
+    loss = loss_of(inputs)
+    _check_fits(inputs, loss)
+    model = LOSSES[loss](
         n_clients=CLIENTS if inputs.clients is None else inputs.clients,
         k=k,
         network=network,
@@ -52,7 +74,20 @@ def estimator_of(
     if isinstance(model, EF21Classifier):
         model.class_weight = inputs.class_weight
         model.multi_class = model.multi_class if inputs.multi_class is None else inputs.multi_class
+    if isinstance(model, EF21Regressor):
+        model.huber_width = inputs.huber_width
+    if not isinstance(model, EF21PoissonRegressor):
+        model.loss = loss
     return model
+
+
+def _check_fits(inputs: Inputs, loss: str) -> None:
+    """Refuse options about classes where there are none."""
+    about_classes = {"--class-weight": inputs.class_weight, "--multi-class": inputs.multi_class}
+    asked = "--regression" if inputs.loss is None else f"--loss {loss}"
+    for option, value in about_classes.items():
+        if value is not None and not has_classes(inputs):
+            raise ValueError(f"{option} {value} is about classes, and {asked} has none; leave one out")
 
 
 def rows_of(inputs: Inputs, seat: Seat) -> Conversation[Data]:

@@ -86,6 +86,7 @@ class Outcome:
             *([("held-out rows", held[0])] if held else []),
             ("features", self.data.A.shape[1]),
             ("clients", len(model.clients_)),
+            ("loss", model.loss.replace("_", " ")),
             ("loss with the penalty", model.loss_),
             ("loss without the penalty", model.loss_ - model.penalty_),
             ("trained with", model.choice_),

@@ -22,6 +22,7 @@ from errorfeedback.planner.contestants import by_default, everybody
 from errorfeedback.planner.network import TIMES, Links, quantity
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.plots.draw import save
+from errorfeedback.problems.base import curvature_of
 from errorfeedback.problems.conversation import alone
 from errorfeedback.report.comparison_page import comparison_page, figure, results, targets
 from errorfeedback.report.page import Table as TableBlock
@@ -48,6 +49,9 @@ def compare(
         raise ValueError(f"--time {time} is counted on a network; say which with --network")
     rows = alone(lambda seat: rows_of(inputs, seat))
     objective, _ = objective_of(inputs, rows)
+    curvature_of(
+        objective.problem
+    )  # the rules of most methods need a bound: that there is none is said before the first run
     networks = None if links is None else links.of(objective.clients.tolist())
     default = by_default(objective.problem, objective.prox, networks)
     entries = hold(

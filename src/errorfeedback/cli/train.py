@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
-from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
+from errorfeedback.cli._inputs import Estimator, estimator_of, has_classes, rows_of
 from errorfeedback.cli._kept import keep
 from errorfeedback.cli._outcome import Judged, Outcome
 from errorfeedback.cli._progress import one_run
@@ -120,7 +120,7 @@ def _drawn(options: Training) -> str:
     """How the held-out rows were drawn."""
     if options.valid is None or _share(options.valid) is None:
         return f"--valid {options.valid}"
-    groups = "client" if options.regression else "class and client"
+    groups = "class and client" if has_classes(options) else "client"
     return f"--valid {options.valid}, drawn with seed {options.seed} from every {groups}"
 
 
@@ -128,7 +128,7 @@ def _divided(data: Data, share: float, options: Training, seat: Seat) -> Convers
     """Without and with the held-out rows. Every process draws among the rows of all, so that their number does not count."""
     everyone = yield np.asarray(data.y), np.asarray(data.clients)
     target, clients = (np.concatenate(each) for each in zip(*everyone, strict=True))
-    code = np.zeros(len(target), dtype=np.int64) if options.regression else np.unique(target, return_inverse=True)[1]
+    code = np.unique(target, return_inverse=True)[1] if has_classes(options) else np.zeros(len(target), dtype=np.int64)
     mask = held_out(code, clients, share, options.seed)
     before = sum([len(y) for y, _ in everyone[: seat.number]])
     mine = mask[before : before + data.A.shape[0]]

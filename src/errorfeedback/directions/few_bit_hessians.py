@@ -147,7 +147,7 @@ class Curvature(Direction):
 
     def refused(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         metric = _metric(state)
-        pairs = state.pairs.learned(x, g, metric, self.memory)
+        pairs = state.pairs.refused(x, g, metric, self.memory)
         return pairs.towards(metric), replace(state, pairs=pairs, t=state.t + 1)
 
     def length(self, state: Bent) -> float | None:

@@ -43,7 +43,7 @@ class LBFGS(Direction):
         return state.towards(PLAIN), state
 
     def refused(self, state: Pairs, x: Model, g: Model) -> tuple[Model, Pairs]:
-        state = state.learned(x, g, PLAIN, self.memory)
+        state = state.refused(x, g, PLAIN, self.memory)
         return state.towards(PLAIN), state
 
     def length(self, state: Pairs) -> float | None:

@@ -3,7 +3,9 @@
     s = x - x_last,   y = g - g_last,   H+ = (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y,   H0 = scale * metric,
 
 with scale = s'y / (y' metric y) of the newest pair. A pair enters where s'y > 1e-8 ||s|| ||y||, so H stays positive definite
-whatever the errors of g are: H g is a direction of descent for the estimate.
+whatever the errors of g are: H g is a direction of descent for the estimate. From a refused point a pair enters only where
+||g|| <= 1e4 ||g_last||: a loss that grows like exp has gradients of any size out there, which say nothing of the curvature
+at x_last, and steps made for them would be too short to be told from standing.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from errorfeedback.sums import dot
 
 CURVED = 1e-8
 """The least cosine between s and y."""
-SHORTER = 0.25
-"""H0 of a standing round, as a share of the one that led nowhere."""
+FARTHEST = 1e4
+"""The longest gradient at a refused point, in lengths of the one where the step began."""
+SHORTER, SHORTEST = 0.25, 1e-150
+"""H0 of a standing round, as a share of the one that led nowhere; and the least, whose inverse is still a number."""
 
 
 class Metric(ABC):
@@ -66,8 +70,14 @@ class Pairs:
     def arrived(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
         if np.array_equal(x, self.x):
-            return Pairs(self.x, Model(g.copy()), scale=None if self.scale is None else SHORTER * self.scale)
+            return Pairs(self.x, Model(g.copy()), scale=None if self.scale is None else max(SHORTER * self.scale, SHORTEST))
         return replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
+
+    def refused(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
+        """At a refused point: with what it says of the curvature where the step began."""
+        if self.g is None or not dot(g, g) <= FARTHEST**2 * dot(self.g, self.g):
+            return self
+        return self.learned(x, g, metric, memory)
 
     def learned(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """With the pair between the last accepted point and this one, where it says something."""

@@ -22,8 +22,8 @@ from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
-from errorfeedback.estimators.parameters import AboveOrNone, AtLeast, OneOf, Rule, WholeNumber, WholeNumberOrNone, check
-from errorfeedback.estimators.training import INTERCEPTS, Trained, TrainingSettings, train
+from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
+from errorfeedback.estimators.training import Trained, TrainingSettings, train
 from errorfeedback.planner.network import Links, Network
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
@@ -34,21 +34,6 @@ from errorfeedback.storage.checkpoint import Checkpoint
 Watch = Callable[[dict[str, float]], None]
 Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]
 """Held-out rows, their targets, and their weights where they have some."""
-TRUTH = OneOf((True, False))
-RULES: dict[str, Rule] = {
-    "n_clients": WholeNumber(1),
-    "k": WholeNumberOrNone(1),
-    "l1": AtLeast(0),
-    "l2": AtLeast(0),
-    "fit_intercept": TRUTH,
-    "intercept": OneOf(INTERCEPTS),
-    "scale": TRUTH,
-    "max_iter": WholeNumber(0),
-    "tol": AtLeast(0),
-    "budget": AboveOrNone(0),
-    "warm_start": TRUTH,
-}
-"""What the parameters may be."""
 
 
 class TrainingWarning(UserWarning):
@@ -143,6 +128,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         Bits of every client's message up, and of its part of the model down in full precision, in one round.
     """
 
+    loss: str
+    """What is minimised, by name."""
     coef_: Floats
     intercept_: Any
     n_features_in_: int
@@ -151,6 +138,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        show_all(cls.__init__, LinearEF21.__init__)
         if cls.__doc__ and LinearEF21.__doc__:  # python -OO has none
             cls.__doc__ = joined(cls.__doc__, LinearEF21.__doc__)
 

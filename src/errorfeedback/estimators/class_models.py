@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
-from errorfeedback.core import Floats, Integers
+from errorfeedback.core import Floats, Integers, PerRow
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.inputs import Matrix
-from errorfeedback.problems.linear_models import glm, logistic
+from errorfeedback.problems.linear_models import glm, logistic, squared_hinge
 from errorfeedback.problems.losses.one_against_rest import OneAgainstRest
 from errorfeedback.problems.losses.softmax import Softmax
+from errorfeedback.problems.losses.squared_hinge import HingeAgainstRest
 from errorfeedback.problems.partition import Clients
 
 
@@ -26,16 +27,38 @@ class ClassModel(ABC):
         """The mean loss over all rows, for so many classes, of which every row has one by its number."""
 
     @abstractmethod
-    def probabilities(self, scores: Floats) -> Floats:
-        """(rows, classes)."""
+    def losses(self, scores: Floats, code: Integers) -> PerRow:
+        """The loss of every row."""
+
+    @abstractmethod
+    def constant_losses(self, guess: Floats, code: Integers) -> PerRow:
+        """The same for a predictor that says of every row how frequent the classes are."""
+
+    def probabilities(self, scores: Floats) -> Floats | None:
+        """(rows, classes); None where the scores do not say."""
+        return None
+
+
+@dataclass(frozen=True)
+class Likelihood(ClassModel):
+    """The loss is -log p(class)."""
+
+    @abstractmethod
+    def probabilities(self, scores: Floats) -> Floats: ...
 
     @abstractmethod
     def logs(self, scores: Floats) -> Floats:
         """(rows, classes): the logarithms of the probabilities."""
 
+    def losses(self, scores: Floats, code: Integers) -> PerRow:
+        return -self.logs(scores)[np.arange(len(scores)), code]
+
+    def constant_losses(self, guess: Floats, code: Integers) -> PerRow:
+        return -np.log(np.maximum(guess, np.finfo(np.float64).tiny))[code]
+
 
 @dataclass(frozen=True)
-class TwoClasses(ClassModel):
+class TwoClasses(Likelihood):
     """p = 1 / (1 + exp(-score)) for the second class."""
 
     def problem(self, A: Matrix, code: Integers, count: int, clients: Clients, weights: Floats) -> GLM:
@@ -50,7 +73,7 @@ class TwoClasses(ClassModel):
 
 
 @dataclass(frozen=True)
-class Multinomial(ClassModel):
+class Multinomial(Likelihood):
     """p_k = exp(score_k) / sum_l exp(score_l).
 
     >>> Multinomial().probabilities(np.log([[1.0, 2.0, 1.0]])).tolist()
@@ -68,7 +91,7 @@ class Multinomial(ClassModel):
 
 
 @dataclass(frozen=True)
-class OneVersusRest(ClassModel):
+class OneVersusRest(Likelihood):
     """Every class has a model of its own, and its p = 1 / (1 + exp(-score)); a row's are divided by their sum."""
 
     def problem(self, A: Matrix, code: Integers, count: int, clients: Clients, weights: Floats) -> GLM:
@@ -84,10 +107,53 @@ class OneVersusRest(ClassModel):
         return np.asarray(own - logsumexp(own, axis=1, keepdims=True))
 
 
-MULTI_CLASS: dict[str, ClassModel] = {"multinomial": Multinomial(), "ovr": OneVersusRest()}
+@dataclass(frozen=True)
+class Margins(ClassModel):
+    """The sum over the models of max(0, 1 - y score)^2: y = 1 for the row's class and -1 for the rest. The best constant
+    score of a class that is a share p of the rows is 2p - 1."""
+
+    def problem(self, A: Matrix, code: Integers, count: int, clients: Clients, weights: Floats) -> GLM:
+        if count == 2:
+            return squared_hinge(A, np.where(code == 1, 1, -1), clients, sample_weight=weights, classes=(-1, 1))
+        return glm(A, code, clients, HingeAgainstRest(outputs=count), sample_weight=weights)
+
+    def losses(self, scores: Floats, code: Integers) -> PerRow:
+        own = code[:, None] == (np.arange(scores.shape[1]) if scores.shape[1] > 1 else np.ones(1))
+        return np.asarray(np.square(np.maximum(1 - np.where(own, 1, -1) * scores, 0)).sum(axis=1))
+
+    def constant_losses(self, guess: Floats, code: Integers) -> PerRow:
+        scores = 2 * (guess if len(guess) > 2 else guess[1:]) - 1
+        return self.losses(np.broadcast_to(scores, (len(code), len(scores))), code)
+
+
+LOGISTIC, HINGE = "logistic", "squared_hinge"
+MULTINOMIAL, REST = "multinomial", "ovr"
+MULTI_CLASS = (MULTINOMIAL, REST)
 """What may be done about more than two classes; the first is the default."""
 
 
-def class_model(multi_class: str, count: int) -> ClassModel:
+@dataclass(frozen=True)
+class ClassFamily:
+    """What a loss makes of classes."""
+
+    two: ClassModel
+    many: dict[str, ClassModel] = field(hash=False)
+    """By what is done about more than two."""
+    probable: bool
+    """Its scores have probabilities."""
+
+
+LOSSES = {
+    LOGISTIC: ClassFamily(TwoClasses(), {MULTINOMIAL: Multinomial(), REST: OneVersusRest()}, probable=True),
+    HINGE: ClassFamily(Margins(), {REST: Margins()}, probable=False),
+}
+"""The first is the default."""
+
+
+def class_model(loss: str, multi_class: str, count: int) -> ClassModel:
     """For so many classes."""
-    return TwoClasses() if count == 2 else MULTI_CLASS[multi_class]
+    family = LOSSES[loss]
+    if count > 2 and multi_class not in family.many:
+        known = ", ".join(map(repr, family.many))
+        raise ValueError(f"multi_class = {multi_class!r}, which the loss {loss!r} has not; with {count} classes use {known}")
+    return family.two if count == 2 else family.many[multi_class]

@@ -1,21 +1,24 @@
-"""Logistic regression across clients, for two classes or more, with scikit-learn's interface."""
+"""Logistic regression, or a linear support vector machine, across clients, for two classes or more, with scikit-learn's
+interface.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 
 from errorfeedback.core import Floats
-from errorfeedback.estimators.base import RULES, LinearEF21
-from errorfeedback.estimators.class_models import MULTI_CLASS, ClassModel, class_model
+from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.class_models import LOGISTIC, LOSSES, MULTI_CLASS, MULTINOMIAL, ClassModel, class_model
 from errorfeedback.estimators.class_weight import ClassWeight, class_weights
 from errorfeedback.estimators.held_out import HeldOut, HeldOutClasses
-from errorfeedback.estimators.parameters import OneOf, Rule
+from errorfeedback.estimators.parameters import RULES, OneOf, Rule, SharedParameters
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.spread import shard_of_all
@@ -26,11 +29,21 @@ FEW_ROWS = 20
 """Of so few rows nothing can be said."""
 
 
+def _has_probabilities(model: EF21Classifier) -> bool:
+    """Whether its loss is that of a probability; scikit-learn hides `predict_proba` otherwise."""
+    if not LOSSES[model.loss].probable:
+        raise AttributeError(f"a model with the loss {model.loss!r} has no probabilities; use decision_function")
+    return True
+
+
 class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     """Logistic loss; for more than two classes multinomial, with one model of features x classes.
 
     Parameters
     ----------
+    loss : {"logistic", "squared_hinge"}, default="logistic"
+        What is minimised: minus the log-likelihood of logistic regression, or the squared hinge of a linear support vector
+        machine, which has no probabilities and takes more than two classes with multi_class="ovr" only.
     multi_class : {"multinomial", "ovr"}, default="multinomial"
         What more than two classes are: one model whose probabilities sum to 1 (softmax), or a model of two classes for
         each, one against the rest, all trained in the same rounds.
@@ -57,42 +70,22 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     classes_: NDArray[Any]
     multi_class_: str
     class_weight_: Floats
-    rules: ClassVar[dict[str, Rule]] = RULES | {"multi_class": OneOf(tuple(MULTI_CLASS)), "class_weight": ClassWeight()}
+    rules: ClassVar[dict[str, Rule]] = RULES | {
+        "loss": OneOf(tuple(LOSSES)),
+        "multi_class": OneOf(MULTI_CLASS),
+        "class_weight": ClassWeight(),
+    }
 
     def __init__(
         self,
         *,
-        n_clients: int = 10,
-        k: int | None = None,
-        network: str | list[str] | None = None,
-        l1: float = 0.0,
-        l2: float = 1e-4,
-        fit_intercept: bool = True,
-        intercept: str = "topk",
-        scale: bool = True,
-        multi_class: str = "multinomial",
+        loss: str = LOGISTIC,
+        multi_class: str = MULTINOMIAL,
         class_weight: str | dict[Any, float] | None = None,
-        max_iter: int = 2000,
-        tol: float = 1e-6,
-        budget: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        super().__init__(
-            n_clients=n_clients,
-            k=k,
-            network=network,
-            l1=l1,
-            l2=l2,
-            fit_intercept=fit_intercept,
-            intercept=intercept,
-            scale=scale,
-            max_iter=max_iter,
-            tol=tol,
-            budget=budget,
-            warm_start=warm_start,
-            random_state=random_state,
-        )
+        super().__init__(**shared)
+        self.loss = loss
         self.multi_class = multi_class
         self.class_weight = class_weight
 
@@ -108,15 +101,16 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
         if count < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); a classifier needs at least two")
         self.multi_class_, code = self.multi_class, np.searchsorted(self.classes_, y)
+        kind = self._class_model
         rows = np.asarray(np.sum((yield np.bincount(code, weights, minlength=count)), axis=0))
         self.class_weight_ = class_weights(self.class_weight, self.classes_, rows)
         self.constant_ = rows * self.class_weight_ / np.sum(rows * self.class_weight_)
-        rows_of_mine = self._class_model.problem(A, code, count, clients, weights * self.class_weight_[code])
+        rows_of_mine = kind.problem(A, code, count, clients, weights * self.class_weight_[code])
         return (yield from shard_of_all(rows_of_mine, seat))
 
     @property
     def _class_model(self) -> ClassModel:
-        return class_model(self.multi_class_, len(self.classes_))
+        return class_model(self.loss, self.multi_class_, len(self.classes_))
 
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         unknown = np.setdiff1d(y, self.classes_).tolist()
@@ -140,13 +134,16 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
             return self.classes_[(scores[:, 0] > 0).astype(np.int64)]
         return self.classes_[scores.argmax(axis=1)]
 
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Floats:
         """(rows, classes): the logistic of the scores; for more than two classes their softmax (or, one against the rest,
         their logistic, divided by its sum)."""
-        return self.probabilities(self.decision(X))
+        p = self.probabilities(self.decision(X))
+        assert p is not None, "the method is there where they are"
+        return p
 
-    def probabilities(self, scores: Floats) -> Floats:
-        """The probabilities of rows with these scores (`decision`)."""
+    def probabilities(self, scores: Floats) -> Floats | None:
+        """The probabilities of rows with these scores (`decision`); None where the loss has none."""
         return self._class_model.probabilities(scores)
 
 

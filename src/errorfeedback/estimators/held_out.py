@@ -15,6 +15,7 @@ from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Model, PerColumn, PerRow
 from errorfeedback.estimators.class_models import ClassModel, TwoClasses
+from errorfeedback.estimators.value_models import Identical, ValueModel
 from errorfeedback.problems.base import Problem
 
 
@@ -60,26 +61,29 @@ class HeldOut(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HeldOutClasses(HeldOut):
-    """The target is the number of the class; the loss is -log p(class). A guess is a probability for every class."""
+    """The target is the number of the class. A guess is a probability for every class."""
 
     kind: ClassModel = field(default_factory=TwoClasses)
 
     def losses(self, scores: Floats) -> PerRow:
-        return -self.kind.logs(scores)[np.arange(len(scores)), self.target]
+        return self.kind.losses(scores, self.target)
 
     def constant(self, guess: Floats) -> float:
-        return float(np.mean(self.shares * -np.log(np.maximum(guess, np.finfo(np.float64).tiny))[self.target]))
+        return float(np.mean(self.shares * self.kind.constant_losses(guess, self.target)))
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutValues(HeldOut):
-    """The loss is the squared error. A guess is a number."""
+    """The target is a number, and so is a guess."""
+
+    kind: ValueModel = field(default_factory=Identical)
 
     def losses(self, scores: Floats) -> PerRow:
-        return np.square(scores[:, 0] - self.target)
+        return self.kind.loss.values(scores[:, 0], self.target)
 
     def constant(self, guess: Floats) -> float:
-        return float(np.mean(self.shares * np.square(guess[0] - self.target)))
+        score = np.full(len(self.target), self.kind.score(float(guess[0])))
+        return float(np.mean(self.shares * self.kind.loss.values(score, self.target)))
 
 
 def held_out(code: NDArray[Any], clients: NDArray[Any], share: float, seed: int) -> NDArray[np.bool_]:

@@ -4,7 +4,8 @@ Entries: `coef` (the coefficients other than 0), `places` (where they stand in t
 row), `intercept` (models,), `about` (JSON in UTF-8: format, kind, classes, shape, feature encoding, scaling, provenance),
 `sha256` (over the other four). Names of features are derived from the encoding. Files of format 1, with a dense `coef` and
 no `places`, are read too; they did not keep where the indices of LIBSVM files start, nor medians. Format 3 is format 2 for
-a multinomial model of more than two classes, so that versions that know one against the rest only refuse it.
+a multinomial model of more than two classes, so that versions that know one against the rest only refuse it; format 4 is
+format 2 with a `loss` that says what scores mean, for models that those before would misread.
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ import errorfeedback
 from errorfeedback.core import Floats
 from errorfeedback.data.encoding import Category, Columns, Encoding, Indices, Number, from_json, to_json
 from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.class_models import HINGE, MULTINOMIAL, REST
 from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.storage.files import LONG, WRONG, archived
 
-MULTINOMIAL = "errorfeedback model 3"
+WITH_LOSS = "errorfeedback model 4"
+SOFTMAX = "errorfeedback model 3"
 FORMAT = "errorfeedback model 2"
 BEFORE = "errorfeedback model 1"
-KINDS: dict[str, type[LinearEF21]] = {"classifier": EF21Classifier, "regressor": EF21Regressor}
+KINDS: dict[str, type[LinearEF21]] = {
+    "classifier": EF21Classifier,
+    "regressor": EF21Regressor,
+    "poisson": EF21PoissonRegressor,
+}
+MISREAD = (("classifier", HINGE), ("poisson", "poisson"))
+"""Kinds and losses that need format 4."""
 MOST = 2**29
 """Coefficients of a model that is read: 4 GB of them."""
 
@@ -48,11 +58,12 @@ class Saved:
 def save(path: Path, model: LinearEF21, encoding: Encoding, provenance: dict[str, Any]) -> Path:
     """Write the fitted model."""
     kind = next(name for name, cls in KINDS.items() if isinstance(model, cls))
-    coef = np.atleast_2d(model.coef_)
+    coef, loss = np.atleast_2d(model.coef_), model.loss
     about = {
-        "format": _format(model),
+        "format": WITH_LOSS if (kind, loss) in MISREAD else _format(model),
         "version": errorfeedback.__version__,
         "kind": kind,
+        "loss": loss,
         "classes": model.classes_.tolist() if isinstance(model, EF21Classifier) else None,
         "shape": coef.shape,
         "encoding": to_json(encoding),
@@ -74,7 +85,7 @@ def save(path: Path, model: LinearEF21, encoding: Encoding, provenance: dict[str
 
 def _format(model: LinearEF21) -> str:
     many = isinstance(model, EF21Classifier) and len(model.classes_) > 2
-    return MULTINOMIAL if many and model.multi_class_ == "multinomial" else FORMAT
+    return SOFTMAX if many and model.multi_class_ == MULTINOMIAL else FORMAT
 
 
 def load(path: Path) -> Saved:
@@ -101,8 +112,8 @@ def _parts(content: bytes) -> dict[str, NDArray[Any]]:
 def _saved(parts: Mapping[str, NDArray[Any]]) -> Saved:
     """A checksum that fits says that the file is whole, not that a model is in it: everything is checked."""
     about = json.loads(parts["about"].tobytes().decode())
-    if about["format"] not in (MULTINOMIAL, FORMAT, BEFORE):
-        raise ValueError(f"the format is {about['format']!r}, and this version reads up to {MULTINOMIAL!r}")
+    if about["format"] not in (WITH_LOSS, SOFTMAX, FORMAT, BEFORE):
+        raise ValueError(f"the format is {about['format']!r}, and this version reads up to {WITH_LOSS!r}")
     encoding = _encoding_before(about["encoding"]) if about["format"] == BEFORE else from_json(about["encoding"])
     provenance = about["provenance"]
     if not isinstance(provenance, dict) or not isinstance(provenance.get("target"), str | None):
@@ -142,14 +153,17 @@ def _numbers(what: str, array: NDArray[Any]) -> Floats:
 
 def _model(about: dict[str, Any], coef: Floats, intercept: NDArray[Any]) -> LinearEF21:
     model = KINDS[about["kind"]]()
+    if (about["format"] == WITH_LOSS) != ((about["kind"], about.get("loss")) in MISREAD):
+        raise ValueError(f"the loss {about.get('loss')!r} of a {about['kind']} in a file of the format {about['format']!r}")
     model.coef_, model.intercept_, model.n_features_in_ = coef, _numbers("intercept", intercept), coef.shape[1]
     if model.intercept_.shape != (len(coef),):
         raise ValueError(f"{model.intercept_.size} intercepts for {len(coef)} models")
     models = 1
     if isinstance(model, EF21Classifier):
         model.classes_ = _classes(about["classes"])
-        rest = about["format"] != MULTINOMIAL and len(model.classes_) > 2
-        model.multi_class = model.multi_class_ = "ovr" if rest else "multinomial"
+        rest = about["format"] != SOFTMAX and len(model.classes_) > 2
+        model.multi_class = model.multi_class_ = REST if rest else MULTINOMIAL
+        model.loss = HINGE if about["format"] == WITH_LOSS else model.loss
         models = 1 if len(model.classes_) == 2 else len(model.classes_)
     if len(coef) != models:
         raise ValueError(f"{len(coef)} models where there must be {models}")

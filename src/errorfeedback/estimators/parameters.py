@@ -1,14 +1,47 @@
-"""What the parameters of an estimator may be, and the sentence for one that is not: its name, its value, the rule."""
+"""What the parameters of an estimator may be, and the sentence for one that is not: its name, its value, the rule. Those
+that all estimators have are written once: an estimator with more of its own takes them as `**shared`, and `show_all` gives
+its `__init__` the signature that scikit-learn and `help` look at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
+
+from errorfeedback.estimators.training import INTERCEPTS
+
+
+class SharedParameters(TypedDict, total=False):
+    """With the meaning and the defaults that they have in `LinearEF21`."""
+
+    n_clients: int
+    k: int | None
+    network: str | list[str] | None
+    l1: float
+    l2: float
+    fit_intercept: bool
+    intercept: str
+    scale: bool
+    max_iter: int
+    tol: float
+    budget: float | None
+    warm_start: bool
+    random_state: Any
+
+
+def show_all(init: Callable[..., None], shared: Callable[..., None]) -> None:
+    """The signature of `init` has those of `shared` in place of its `**shared`."""
+    whole = signature(init)
+    own = {name: each for name, each in whole.parameters.items() if each.kind is not Parameter.VAR_KEYWORD}
+    if len(own) < len(whole.parameters):
+        every = {**own, **signature(shared).parameters}
+        init.__signature__ = whole.replace(parameters=list(every.values()))  # type: ignore[attr-defined]
 
 
 class Rule(Protocol):
@@ -61,13 +94,26 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
+class Above:
+    """A finite number."""
+
+    bound: float
+
+    def allows(self, value: Any) -> bool:
+        return _is_finite(value) and float(value) > self.bound
+
+    def __str__(self) -> str:
+        return f"a finite number above {self.bound:g}"
+
+
+@dataclass(frozen=True)
 class AboveOrNone:
     """A finite number, or None for no limit."""
 
     bound: float
 
     def allows(self, value: Any) -> bool:
-        return value is None or (_is_finite(value) and float(value) > self.bound)
+        return value is None or Above(self.bound).allows(value)
 
     def __str__(self) -> str:
         return f"a finite number above {self.bound:g}, or None for no limit"
@@ -88,6 +134,22 @@ class OneOf:
 
     def __str__(self) -> str:
         return f"one of {', '.join(map(repr, self.values))}"
+
+
+RULES: dict[str, Rule] = {
+    "n_clients": WholeNumber(1),
+    "k": WholeNumberOrNone(1),
+    "l1": AtLeast(0),
+    "l2": AtLeast(0),
+    "fit_intercept": OneOf((True, False)),
+    "intercept": OneOf(INTERCEPTS),
+    "scale": OneOf((True, False)),
+    "max_iter": WholeNumber(0),
+    "tol": AtLeast(0),
+    "budget": AboveOrNone(0),
+    "warm_start": OneOf((True, False)),
+}
+"""What the shared parameters may be."""
 
 
 def check(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:

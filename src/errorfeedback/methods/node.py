@@ -38,6 +38,11 @@ class Node:
                 self._evaluate()
             self._holds_here = False  # whoever has it may overwrite it
             return self._scratch
+        if rows is not None and not self.problem.samples:
+            raise ValueError(
+                f"{type(self.problem).__name__} takes no gradients over a sample of its rows; use a method on all of them "
+                "(batch=None), or a problem that says it `samples`"
+            )
         self._holds_here = self._has_read = False
         self.problem.gradients(self.at if at is None else at, self._scratch, rows=rows)
         return self._scratch

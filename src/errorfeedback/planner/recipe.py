@@ -7,7 +7,8 @@ told losses accept or refuse it. What is chosen:
   client; 4 where bytes are what counts. Where a round trip is long beside it, rounds are dearer than bits.
 - *Bits down*: as few as the step allows (`FittedStep`), and not fewer than up.
 - *Hessians* (`Curvature`, 4 bits an entry): their price in rounds, by bytes or by time, says whether they come in every
-  round, once at the start, or only where progress is slow.
+  round, once at the start, or only where progress is slow. Never without a bound on the curvature: a step that will be
+  refused may end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method.
 """
@@ -34,7 +35,7 @@ from errorfeedback.downlinks.fitted_step import FittedStep
 from errorfeedback.downlinks.whole import Whole
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.network import Network, Pace
-from errorfeedback.problems.base import Problem, Twice
+from errorfeedback.problems.base import Bounded, Problem, Twice
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
@@ -81,12 +82,17 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     sent = f"every number in {bits} bits up and as few as the step allows down"
     price = _price(support, bits, tariff)
     goal = "fewest bytes" if networks is None else "the shortest time on this network"
-    if not (isinstance(problem, Twice) and problem.bends) or price == inf:
+    if not _steadily_bent(problem) or price == inf:
         why = f"{sent}, L-BFGS on the server, for {goal}; Hessians are out of the question here"
         return Recipe(method, Armijo(), LBFGS(), downlink, why)
     when = f"Hessians of 4 bits an entry, which cost as much as {price:.2g} rounds, {_when(price)}"
     direction = Curvature(HESSIANS, price=price, tolerance=min(max(tolerance, 1e-12), 0.1))
     return Recipe(method, Armijo(), direction, downlink, f"{sent}, a quasi-Newton step on the server, {when}, for {goal}")
+
+
+def _steadily_bent(problem: Problem) -> bool:
+    """Whether its Hessians are known, and bounded."""
+    return isinstance(problem, Twice) and problem.bends and isinstance(problem, Bounded) and problem.bounded
 
 
 def first_order() -> Recipe:

@@ -58,6 +58,10 @@ class Autoencoder(Problem):
             yield self.data[lo:hi] if chosen is None else self.data[chosen[lo:hi]], *self.split(Model(x))
 
     @property
+    def samples(self) -> bool:
+        return True
+
+    @property
     def work(self) -> int:
         return self.data.size + self.support.size
 

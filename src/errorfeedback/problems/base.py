@@ -61,6 +61,11 @@ class Problem(ABC):
         return -inf
 
     @property
+    def samples(self) -> bool:
+        """Whether `gradients` knows what to do with a sample of the rows."""
+        return False
+
+    @property
     def work(self) -> int:
         """How many numbers of data and memory a round goes through: an engine shares it out."""
         return self.support.size
@@ -169,6 +174,16 @@ class Bounded(ABC):
     def curvature(self) -> CurvatureBound:
         """The bound, or an error that says why there is none."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is one."""
+        return True
+
+    def typical_curvature(self) -> CurvatureBound:
+        """What features are brought to like size by: the bound, or, where there is none, the Hessians at the zero model. No
+        theorem hears of it."""
+        return self.curvature()
+
 
 class Twice(ABC):
     """A problem whose Hessians can be computed: what directions with a curvature of their own ask clients for."""
@@ -230,14 +245,19 @@ class Stretchable(ABC):
         """f(S z) as a function of z, with numbers of a feature that have the same scale; None where that does not pay."""
 
 
-def curvature_of(problem: Problem) -> CurvatureBound:
-    """What bounds the Hessians, or an error that says what to do without."""
+def as_bounded(problem: Problem) -> Bounded:
+    """The problem, or an error that says what to do without a bound on its Hessians."""
     if not isinstance(problem, Bounded):
         raise ValueError(
             f"{type(problem).__name__} has no known bound on its curvature (no global smoothness constant), so no theorem "
             "gives it a step size; use ef.Constant(gamma) or ef.Automatic(guess=gamma)"
         )
-    return problem.curvature()
+    return problem
+
+
+def curvature_of(problem: Problem) -> CurvatureBound:
+    """What bounds the Hessians, or an error that says what to do without."""
+    return as_bounded(problem).curvature()
 
 
 def setup_bits(problem: Problem) -> tuple[int, int]:

@@ -37,8 +37,7 @@ LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, EqualEntries, CSR)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
-    """A linear model trained across clients. Made by `least_squares`, `logistic`, `softmax`, or `glm` for any other loss
-    (`linear_models`)."""
+    """A linear model trained across clients. Made by `glm` and the constructors beside it (`linear_models`)."""
 
     A: sparse.csr_array
     """(rows, features), the rows of a client together, active columns only."""
@@ -164,6 +163,10 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         return float(np.mean(self._over_clients(self.loss.floor(self.target))))
 
     @property
+    def samples(self) -> bool:
+        return True
+
+    @property
     def work(self) -> int:
         return int(self.A.nnz) + self.support.size
 
@@ -213,16 +216,26 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         assert bends is not None, "who asks has looked whether it bends"
         add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
 
+    @property
+    def bounded(self) -> bool:
+        return isfinite(self.loss.curvature)
+
     def curvature(self) -> CurvatureBound:
-        if not isfinite(self.loss.curvature):
+        return self._curvature(self.loss.curvature)
+
+    def typical_curvature(self) -> CurvatureBound:
+        return self._curvature(self.loss.typical)
+
+    def _curvature(self, of_loss: float) -> CurvatureBound:
+        if not isfinite(of_loss):
             raise ValueError(
                 f"{type(self.loss).__name__} has no bound on its curvature, and what was asked for needs one; "
-                "use ef.Constant(gamma), or ef.Automatic(guess=gamma) on unscaled features"
+                "use ef.Armijo(), ef.Constant(gamma), or ef.Automatic(guess=gamma) on unscaled features"
             )
         return CurvatureBound(
             A=self.A,
             lifted=self.lifted,
-            weights=self.loss.curvature * self.shares,
+            weights=of_loss * self.shares,
             rows=self.rows,
             diagonal=self.regularizer.curvature,
             quadratic=self.loss.quadratic,

@@ -3,7 +3,8 @@
     S_jj = h^(-1/2) (h_j / h)^(-p_j/2),    h_j = mean over clients of (h' / m_i) sum_rows a_j^2, + l2_j,
 
 where h_j bounds the curvature of feature j (h' that of the loss, l2 that of the server's penalty) and h is a reference: what
-curvature a feature would have if it were in every row, the median over features and clients. With p = 1 every feature has
+curvature a feature would have if it were in every row, the median over features and clients. A loss without a bound has what
+it is at the zero model for h'. With p = 1 every feature has
 curvature 1 and the scaled L is at most the largest number of nonzeros of a row. That is right for dense features, which come
 in any units; but rare ones (words, one-hot) have their units in common, and on text p = 1 takes four times the rounds, as
 the curvature of rare words says little of where the loss falls. So by default of training
@@ -36,7 +37,7 @@ from errorfeedback.problems.base import (
     ReadsAhead,
     Stretchable,
     Twice,
-    curvature_of,
+    as_bounded,
 )
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.conversation import Conversation, alone
@@ -119,6 +120,10 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         return self.support.by_feature.gather(Model(self.scale[:: self.support.outputs]))
 
     @property
+    def samples(self) -> bool:
+        return self.inner.samples
+
+    @property
     def work(self) -> int:
         return self.inner.work
 
@@ -152,8 +157,17 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
             return Model(np.ones_like(self.scale))
         return Model((self.scale / self.reference) ** (1.0 / self.powers - 1.0))
 
+    @property
+    def bounded(self) -> bool:
+        return as_bounded(self.inner).bounded
+
     def curvature(self) -> CurvatureBound:
-        k = curvature_of(self.inner)
+        return self._stretched_curvature(as_bounded(self.inner).curvature())
+
+    def typical_curvature(self) -> CurvatureBound:
+        return self._stretched_curvature(as_bounded(self.inner).typical_curvature())
+
+    def _stretched_curvature(self, k: CurvatureBound) -> CurvatureBound:
         if k.diagonal:
             raise ValueError(
                 "a scaled problem has no constants with the non-convex penalty: it is not one number per feature"
@@ -241,7 +255,7 @@ def _added(d: int, owns: Sequence[Integers], parts: Sequence[Floats]) -> Floats:
 
 def _density(problem: Problem, sums: Lifted) -> tuple[PerClient, Floats]:
     """Every client's reference as a logarithm, to base 2 and rounded; and 1 where most of its rows have a feature."""
-    k, support = curvature_of(problem), problem.support.by_feature
+    k, support = as_bounded(problem).typical_curvature(), problem.support.by_feature
     counts = np.bincount(k.lifted.indices, minlength=support.size)
     rows = np.repeat(np.diff(k.rows), support.sizes)
     typical = np.rint(np.log2(_medians(support, Lifted(np.minimum(sums * (rows / counts), HUGE)))))
@@ -261,7 +275,7 @@ def _medians(support: Support, u: Lifted) -> PerClient:
 def _sums(problem: Problem) -> Lifted:
     """The diagonal of every client's curvature bound; what is too large or too small to be squared counts as `HUGE` or tiny,
     which brings it nearer to 1 as well."""
-    k = curvature_of(problem)
+    k = as_bounded(problem).typical_curvature()
     with np.errstate(over="ignore"):
         squares = sparse.csr_array((k.lifted.data**2, k.lifted.indices, k.lifted.indptr), shape=k.lifted.shape)
         return np.clip(squares.T @ k.weights, np.finfo(np.float64).tiny, HUGE)

@@ -30,6 +30,7 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
     """All clients; `part` has this process's own. Made by `clients.joined_problem`."""
 
     L_i: PerClient
+    """Infinite where the loss has no bound on its curvature."""
     size: int
     """`work` of all processes together."""
     exchange: tuple[int, int]
@@ -60,7 +61,16 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
         return list(self._cuts)
 
     @property
+    def bounded(self) -> bool:
+        return bool(np.isfinite(self.L_i).all())
+
+    @property
     def norms(self) -> PerClient:
+        if not self.bounded:
+            raise ValueError(
+                "the loss of this problem has no bound on its curvature, and what was asked for needs one; use ef.Armijo() "
+                "or ef.Constant(gamma)"
+            )
         return self.L_i
 
     @property
@@ -70,6 +80,10 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
     @property
     def lower_bound(self) -> float:
         return self.lower
+
+    @property
+    def samples(self) -> bool:
+        return True
 
     @property
     def work(self) -> int:

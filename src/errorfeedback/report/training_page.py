@@ -15,10 +15,11 @@ from errorfeedback.storage.history import History
 UNITS = {"hours": 3600.0, "minutes": 60.0}
 TRAINING = (
     "Training: what was minimised, with the penalty; for more than two classes the log loss, or, one against the rest, the "
-    "sum of the losses of all classes' models."
+    "sum of the losses of all classes' models; for counts half of the mean Poisson deviance."
 )
 HELD_OUT = (
-    "Held out: the loss on rows that were not trained with, without a penalty; for more than two classes the log loss. "
+    "Held out: the loss on rows that were not trained with, without a penalty; for more than two classes the log loss, "
+    "or the sum of their squared hinges. "
     "It is noisy. The run stops when the training loss has flattened and the lowest held-out loss is as many "
     "rounds old as it took to get there; the model is the last one whose held-out loss is within its noise of the lowest."
 )

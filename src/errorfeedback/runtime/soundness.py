@@ -115,7 +115,9 @@ def _(problem: Autoencoder) -> None:
 
 @_check_kind.register
 def _(problem: Spread) -> None:
-    _check_floats("the clients' smoothness", problem.L_i, (problem.n,), np.dtype(np.float64))
+    known = problem.L_i if problem.bounded else np.zeros(problem.n)
+    _check_floats("the clients' smoothness", known, (problem.n,), np.dtype(np.float64))
+    _require(problem.bounded or np.array_equal(problem.L_i, np.full(problem.n, np.inf)), "a smoothness of some clients only")
 
 
 def check_run(run: Any) -> None:

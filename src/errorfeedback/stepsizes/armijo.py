@@ -6,9 +6,10 @@ Every client tells f_i in every round. The step s from an accepted point x, with
 
 and then x + s is where the next one begins. Otherwise it is undone on both sides (clients go back to x and to their memory
 there), and the next try begins at x again: along what the direction has learned from the refused step, and at most half as
-long. After three refusals in a row everybody stands at x for one round: g is asked for once more, and the direction starts
-afresh. The first step, where the direction has no length of its own, is a quarter of Polyak's, (F - lower bound) / (4 <g,
-direction>).
+long; at most a tenth where F was infinite or had risen by 1000 times the promised fall, as it does on losses that grow
+like exp. After three refusals in a row everybody stands at x for one round: g is asked for once more, and the direction
+starts afresh. The first step, where the direction has no length of its own, is a quarter of Polyak's, (F - lower bound) /
+(4 <g, direction>).
 
 *F never rises at accepted points*: <g, s> < 0 for a direction of descent, and what is not accepted is undone. (A told loss
 has 64 bits; steps within the rounding of their mean, 16 eps |F|, count as level.)
@@ -42,6 +43,8 @@ PATIENCE = 3
 POLYAK = 0.25
 LEVEL = 16 * np.finfo(np.float64).eps
 """Losses that differ by less than that share of themselves are the same."""
+FAR, CUT = 1e3, 0.1
+"""A loss that has risen by that many times the promised fall is nowhere near: the next step is cut to that share."""
 GROWTH = 2.0
 """Of the step after one that was accepted, where the direction has no length of its own."""
 
@@ -58,6 +61,8 @@ class LineSearch:
     """The last step size."""
     refusals: int = 0
     """In a row."""
+    reach: float = 1.0
+    """The share of its own length that the direction may go; below 1 where it has led far off since the last move."""
     verdict: Verdict = Verdict.GO
 
 
@@ -115,20 +120,29 @@ class Armijo(StepSize):
         assert telemetry.loss is not None, "every round tells it"
         if telemetry.accepted:
             gamma = self._first(state, telemetry) if telemetry.descent > 0 else state.gamma  # else there is nowhere to go
-            after = replace(state, loss=telemetry.loss, gamma=gamma, refusals=0, verdict=Verdict.KEEP)
+            reach = state.reach if telemetry.move is None else 1.0
+            after = replace(state, loss=telemetry.loss, gamma=gamma, refusals=0, reach=reach, verdict=Verdict.KEEP)
             return (gamma if isfinite(gamma) else 1.0), after
+        cut = self._cut(state, telemetry)
+        reach = state.reach * (CUT if cut == CUT else 1.0)
         if state.refusals + 1 < PATIENCE:
-            gamma = self._shorter(state, telemetry)
-            after = replace(state, gamma=gamma, refusals=state.refusals + 1, verdict=Verdict.RETRY)
+            gamma = self._shorter(state, telemetry, cut)
+            after = replace(state, gamma=gamma, refusals=state.refusals + 1, reach=reach, verdict=Verdict.RETRY)
         else:
             gamma = state.gamma / 4
-            after = replace(state, gamma=gamma, refusals=0, verdict=Verdict.RESTORE)
+            after = replace(state, gamma=gamma, refusals=0, reach=reach, verdict=Verdict.RESTORE)
         return gamma, after
+
+    def _cut(self, state: LineSearch, telemetry: Telemetry) -> float:
+        """The most of a refused step that the next one may have."""
+        assert telemetry.move is not None, "who stands is not refused"
+        assert telemetry.loss is not None, "every round tells it"
+        return 0.5 if telemetry.loss - state.loss <= FAR * abs(telemetry.move.slope) else CUT
 
     def _first(self, state: LineSearch, telemetry: Telemetry) -> float:
         """From an accepted point."""
         if telemetry.length is not None:
-            return telemetry.length
+            return telemetry.length * (state.reach if telemetry.move is None else 1.0)
         if isfinite(state.gamma):  # a step has been: longer after it was accepted, shorter where everybody stood
             return state.gamma * (GROWTH if telemetry.move is not None else 1.0)
         if self.guess is not None:
@@ -136,10 +150,10 @@ class Armijo(StepSize):
         above = telemetry.loss - state.floor if telemetry.loss is not None else inf
         return POLYAK * above / telemetry.descent if isfinite(above) else 1.0 / telemetry.direction2**0.5
 
-    def _shorter(self, state: LineSearch, telemetry: Telemetry) -> float:
-        """At most half as long as the step that was refused."""
+    def _shorter(self, state: LineSearch, telemetry: Telemetry, cut: float) -> float:
+        """At most that share of the step that was refused."""
         assert telemetry.move is not None, "who stands is not refused"
         length = state.gamma if telemetry.length is None else telemetry.length
         if not (telemetry.direction2 > 0 and telemetry.move.norm2 > 0):
-            return length / 2
-        return float(min(length, 0.5 * (telemetry.move.norm2 / telemetry.direction2) ** 0.5))
+            return length * cut
+        return float(min(length, cut * (telemetry.move.norm2 / telemetry.direction2) ** 0.5))

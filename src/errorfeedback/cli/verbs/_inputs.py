@@ -16,6 +16,8 @@ import typer
 from errorfeedback.cli.verbs._reading import ColumnOptions
 
 DATA = "LIBSVM, .csv, .tsv, .parquet, .npz, a known name (a9a, ...), or a folder of parts."
+LOSS = "logistic (default), squared_hinge, squared (what --regression is), huber, or poisson, for counts."
+HUBER_WIDTH = "With --loss huber: errors up to this are squared, in the units of the target."
 MULTI_CLASS = "More than two classes: multinomial (default), or ovr, each against the rest."
 CLIENTS = 10
 """Where nobody says how many, and at most one per row."""
@@ -31,6 +33,8 @@ class Inputs(ColumnOptions):
     )
     groups: Annotated[Path | None, typer.Option(help="A file that names the client of each row, one per line.")] = None
     regression: Annotated[bool, typer.Option(help="Least squares instead of classification.")] = False
+    loss: Annotated[str | None, typer.Option(help=LOSS)] = None
+    huber_width: Annotated[float, typer.Option(min=0, help=HUBER_WIDTH)] = 1.35
     multi_class: Annotated[str | None, typer.Option(help=MULTI_CLASS)] = None
     class_weight: Annotated[str | None, typer.Option(help="balanced: all classes weigh the same.")] = None
     l1: Annotated[float, typer.Option(min=0, help="Weight of ||x||_1.")] = 0.0

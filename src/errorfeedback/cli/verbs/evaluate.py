@@ -1,4 +1,4 @@
-"""`errorfeedback evaluate run/ DATA`: accuracy, log loss and AUC, or the errors of a regression."""
+"""`errorfeedback evaluate run/ DATA`: accuracy, log loss and AUC, the errors of a regression, or the deviance of counts."""
 
 from __future__ import annotations
 

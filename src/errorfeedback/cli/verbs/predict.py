@@ -21,7 +21,7 @@ def predict(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Rows in the form of the training data.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing it.")] = None,
 ) -> None:
-    """Predict every row: its class with all probabilities, or its value, as CSV."""
+    """Predict every row: its class with all probabilities or scores, or its value, as CSV."""
     begin(files=[out])
     from errorfeedback.cli.predict import predict as work
 

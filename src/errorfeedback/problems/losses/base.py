@@ -55,6 +55,17 @@ class Loss(ABC):
         return None
 
     @property
+    def typical(self) -> float:
+        """A second derivative to bring features to like size by, where it need not bound anything: `curvature`, unless that
+        is infinite. A loss without a bound may say what it is at the zero model; infinity: nothing is known."""
+        return self.curvature
+
+    @property
+    def steepest(self) -> float:
+        """A bound on the length of the derivative in z, which bounds the noise of minibatches; infinity: none."""
+        return inf
+
+    @property
     def attained(self) -> bool:
         """At one model all rows have the second derivative `curvature` (the logistic loss at 0): L and L_i are exact."""
         return True

@@ -24,6 +24,10 @@ class Logistic(Loss):
     curvature: float = 0.25
     quadratic: bool = False
 
+    @property
+    def steepest(self) -> float:
+        return 1.0
+
     def values(self, z: PerRow, b: PerRow) -> PerRow:
         return np.logaddexp(0.0, -b * z)
 

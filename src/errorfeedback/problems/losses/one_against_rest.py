@@ -25,6 +25,10 @@ class OneAgainstRest(ClassLoss):
 
     curvature: float = 0.25
 
+    @property
+    def steepest(self) -> float:
+        return self.outputs**0.5
+
     def values(self, z: PerRow, b: PerRow) -> PerRow:
         own = np.take_along_axis(z, b.astype(np.int64)[:, None], axis=1)[:, 0]
         return np.logaddexp(0.0, z).sum(axis=1, dtype=z.dtype) - own

@@ -26,6 +26,10 @@ class Softmax(ClassLoss):
     curvature: float = 0.5
 
     @property
+    def steepest(self) -> float:
+        return 2.0**0.5  # ||p - e_b||, where p is all at another class
+
+    @property
     def attained(self) -> bool:
         return self.outputs == 2
 

@@ -1,0 +1,182 @@
+"""Rules that refuse steps, directions with a memory, steps in few bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from reference.compressors import nearest_float, rounded_block, small_floats
+from reference.methods import mean
+from reference.problems import Reference
+
+
+def bfgs(pairs, H0):
+    """The inverse Hessian of the textbook (Nocedal and Wright, 6.17), the oldest pair first."""
+    H, eye = H0, np.eye(len(H0))
+    for s, y in pairs:
+        rho = 1 / (s @ y)
+        V = eye - rho * np.outer(y, s)
+        H = V.T @ H @ V + rho * np.outer(s, s)
+    return H
+
+
+def direct_bfgs(pairs, B0):
+    """The Hessian itself (Nocedal and Wright, 6.19)."""
+    B = B0
+    for s, y in pairs:
+        B = B - np.outer(B @ s, B @ s) / (s @ B @ s) + np.outer(y, y) / (s @ y)
+    return B
+
+
+@dataclass
+class Secant:
+    """H, from the last pairs between accepted points and from there to refused ones (memory = 0: the identity, always);
+    `metric`: None for the identity."""
+
+    memory: int
+    x: np.ndarray | None = None
+    g: np.ndarray | None = None
+    pairs: list = field(default_factory=list)
+    scale: float | None = None
+    metric: np.ndarray | None = None
+
+    def H0(self):
+        H0 = np.eye(len(self.x)) if self.metric is None else self.metric
+        return H0 if self.scale is None else self.scale * H0
+
+    def H(self):
+        return bfgs(self.pairs, self.H0())
+
+    def learn(self, x, g):
+        s, y = x - self.x, g - self.g
+        if self.memory and s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
+            self.pairs = [*self.pairs, (s, y)][-self.memory :]
+            self.scale = (s @ y) / (y @ (y if self.metric is None else self.metric @ y))
+
+    def accept(self, x, g):
+        if self.x is not None and np.array_equal(x, self.x):  # everybody has stood: the pairs led nowhere
+            self.pairs, self.scale = [], None if self.scale is None else self.scale / 4
+        elif self.x is not None:
+            self.learn(x, g)
+        self.x, self.g = x, g
+
+    def B(self):
+        """None: nothing is known."""
+        return None if self.scale is None else direct_bfgs(self.pairs, np.linalg.inv(self.H0()))
+
+
+def whole_step(s, B):
+    return s
+
+
+def one_unit(levels):
+    """A step in one unit for all of its entries."""
+    return lambda s, B: np.array(rounded_block(s, levels))
+
+
+COARSE_TO_FINE = [(4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9)]
+"""Bits of a value on its way down, and how many of them are digits; one is the sign."""
+
+
+def fitted_step(share):
+    """The coarsest of these that costs at most that share of what the step promises."""
+
+    def choose(s, B):
+        B = np.eye(len(s)) if B is None else B
+        for each, digits in COARSE_TO_FINE:
+            taken = one_unit(small_floats(each - 1 - digits, digits))(s, B)
+            if (taken - s) @ B @ (taken - s) <= share * s @ B @ s:
+                break
+        return taken
+
+    return choose
+
+
+def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None):
+    """EF21 from compressed gradients; a quasi-Newton step is taken where F falls by 1e-4 of what was promised, undone
+    otherwise and tried again at most half as long (a tenth where F is far off); everybody stands after the third
+    refusal. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients are asked for their
+    Hessians (`HessianEstimates`), or None."""
+    n = problem.n
+    F = lambda x: problem.value(x) + l2 / 2 * x @ x  # noqa: E731
+    clients = kept_clients = [np.zeros_like(x) for _ in range(n)]
+    secant, gamma, refusals, step, reach = Secant(memory), None, 0, None, 1.0
+    best = kept = newest = None  # F and x at the last accepted point; an H0 for the next one
+    for t in range(rounds + 1):
+        clients = [clients[i] + C(problem.gradient_i(i, x) - clients[i], i, t) for i in range(n)]
+        g, value = mean(clients) + l2 * x, F(x)
+        asked = None if curvature is None else curvature(t, x)
+        newest = newest if asked is None else asked
+        accepted = step is None or value <= best + 1e-4 * min(step @ secant.g, 0.0) + 16 * 2.0**-52 * abs(best)
+        yield x, value, accepted
+        if accepted:
+            stands = step is None and t > 0
+            secant.accept(x, g)
+            if newest is not None:
+                secant.scale = secant.scale if stands and secant.metric is not None else 1.0
+                secant.metric, secant.pairs, newest = newest, [], None
+            direction = secant.H() @ g
+            reach = reach if stands else 1.0
+            if secant.scale is not None:
+                gamma = reach
+            elif gamma is None:
+                gamma = (value - floor) / (4 * g @ direction)
+            elif not stands:
+                gamma *= 2
+            best, kept, kept_clients, refusals = value, x, clients, 0
+        else:
+            if np.linalg.norm(g) <= 1e4 * np.linalg.norm(secant.g):
+                secant.learn(x, g)
+            cut = 0.5 if value - best <= 1e3 * abs(step @ secant.g) else 0.1
+            reach *= 0.1 if cut == 0.1 else 1.0
+            direction, clients, x = secant.H() @ secant.g, kept_clients, kept
+            if refusals == 2:
+                gamma, refusals, step = gamma / 4, 0, None
+                continue
+            longest = cut * np.linalg.norm(step) / np.linalg.norm(direction)
+            gamma, refusals = min(gamma if secant.scale is None else 1.0, longest), refusals + 1
+        step = down(-gamma * direction, secant.B())
+        x = x + step
+
+
+@dataclass
+class HessianEstimates:
+    """H_i, the upper triangles of every client's estimate in few bits an entry (levels), and the server's H0 from them."""
+
+    problem: Reference
+    levels: list
+    l2: float
+    rounds: set
+
+    def __post_init__(self):
+        self.H = [np.zeros((self.problem.d, self.problem.d)) for _ in range(self.problem.n)]
+
+    def __call__(self, t, x):
+        if t not in self.rounds:
+            return None
+        n, d = self.problem.n, self.problem.d
+        missing = [self.track(i, x) for i in range(n)]
+        error2 = [sum(len(c.J) * missing[i] ** 2 for i, c in enumerate(self.problem.clients) if j in c.J) for j in range(d)]
+        lam = 2 * math.sqrt(max(error2)) / n
+        values, V = np.linalg.eigh(mean(self.H) + (self.l2 + lam) * np.eye(d))
+        values = np.maximum(values, max(lam, 1e-12 * max(values)))
+        return V @ np.diag(1 / values) @ V.T
+
+    def track(self, i, x):
+        """Client i's message; the root mean square of what it leaves, in 16 bits."""
+        client, H = self.problem.clients[i], self.H[i]
+        where = [(j, k) for j in client.J for k in client.J if j <= k]
+        truth = hessian_i(self.problem, i, x)
+        for (j, k), change in zip(where, rounded_block([truth[at] - H[at] for at in where], self.levels), strict=True):
+            H[j, k] += change
+            H[k, j] = H[j, k]
+        return nearest_float(math.sqrt(np.mean([(truth[at] - H[at]) ** 2 for at in where])), 16)
+
+
+def hessian_i(problem, i, x):
+    client = problem.clients[i]
+    z = client.A @ x
+    bend = np.full(len(z), 2.0) if problem.loss == "squared" else 1 / (2 + np.exp(z) + np.exp(-z))
+    return client.A.T @ np.diag(bend / len(z)) @ client.A
