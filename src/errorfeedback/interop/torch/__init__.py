@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
+from errorfeedback.interop.torch.hook import Hook as Hook
 from errorfeedback.interop.torch.hook import hook as hook
 from errorfeedback.interop.torch.saved_state import mean_state as mean_state
