@@ -4,8 +4,9 @@
     unshare -n sh -c 'ip link set lo up && tc qdisc add dev lo root tbf rate 100mbit burst 256kb latency 400ms &&
         python benchmarks/ddp.py'                                  # on a link of 100 Mbit/s that both share (as root)
 
-One model, one optimiser, the same minibatches: an embedding table and a small network that learn clicks. Bytes are those that
-went over the loopback interface, frames of TCP and all, by process and step; time is the median step, both in one run.
+One model, one optimiser, the same minibatches: an embedding table and a small network that learn clicks. Bytes are those
+that went over the loopback interface, TCP and all, by process and step; time is the median of a backward pass, which
+synchronises. Contestants take turns, step by step, so that whatever else the machine does disturbs all of them alike.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -29,7 +31,8 @@ import errorfeedback as ef
 
 RANKS, WARM = 2, 5
 WIDTH, HIDDEN, BAG, BATCH = 16, 64, 20, 512
-RATE = 0.05
+LOSS = nn.BCEWithLogitsLoss()
+OPTIMISERS = {"Adagrad": partial(torch.optim.Adagrad, lr=0.05), "SGD": partial(torch.optim.SGD, lr=2.0)}
 
 
 class Clicks(nn.Module):
@@ -97,47 +100,58 @@ def on_loopback() -> int:
     return int(line.split(":")[1].split()[0])
 
 
-def train(contestant: Contestant, visits: Visits, rank: int, steps: int) -> dict[str, object]:
-    torch.manual_seed(0)
-    rows = len(visits.ends)
-    ddp = DistributedDataParallel(Clicks(rows, contestant.sparse))
-    kept = contestant.register(ddp)
-    optimiser = torch.optim.Adagrad(ddp.parameters(), lr=RATE)
-    held_out = visits.batch(RANKS, 0, 20_000)
-    loss_of = nn.BCEWithLogitsLoss()
-    seconds, losses, sent = [], {}, 0
-    for t in range(steps + WARM):
-        batch, clicked = visits.batch(rank, t)
+class Run:
+    """A contestant in training: seconds and bytes of every step."""
+
+    def __init__(self, contestant: Contestant, rows: int, optimiser: str) -> None:
+        torch.manual_seed(0)
+        self.name = contestant.name
+        self.ddp = DistributedDataParallel(Clicks(rows, contestant.sparse))
+        self.hook = contestant.register(self.ddp)
+        self.optimiser = OPTIMISERS[optimiser](self.ddp.parameters())
+        self.seconds: list[float] = []
+        self.bytes: list[int] = []
+        self.losses: list[float] = []
+
+    def step(self, items: torch.Tensor, clicked: torch.Tensor) -> None:
+        self.optimiser.zero_grad()
+        loss = LOSS(self.ddp(items), clicked)
         dist.barrier()
         before, begin = on_loopback(), perf_counter()
-        optimiser.zero_grad()
-        loss_of(ddp(batch), clicked).backward()
-        seconds.append(perf_counter() - begin)
+        loss.backward()
+        self.seconds.append(perf_counter() - begin)
         dist.barrier()
-        sent += on_loopback() - before if t >= WARM else 0
-        optimiser.step()
-        if t + 1 - WARM in {steps // 4, steps // 2, steps}:
-            with torch.no_grad():
-                losses[t + 1 - WARM] = loss_of(ddp.module(held_out[0]), held_out[1]).item()
-    told = kept.bytes_sent / len(seconds) if isinstance(kept, ef.torch.Hook) else float("nan")
-    return {"sent": sent / steps / RANKS, "told": told, "seconds": float(np.median(seconds[WARM:])), "losses": losses}
+        self.bytes.append(on_loopback() - before)
+        self.optimiser.step()
+
+    def look(self, items: torch.Tensor, clicked: torch.Tensor) -> None:
+        with torch.no_grad():
+            self.losses.append(LOSS(self.ddp.module(items), clicked).item())
+
+    def __str__(self) -> str:
+        sent, seconds = np.mean(self.bytes[WARM:]) / RANKS, np.median(self.seconds[WARM:])
+        own = f"{self.hook.bytes_sent / len(self.bytes) / 1e3:,.1f}" if isinstance(self.hook, ef.torch.Hook) else ""
+        losses = " | ".join(f"{loss:.4f}" for loss in self.losses)
+        return f"| {self.name} | {sent / 1e3:,.1f} | {own} | {1e3 * seconds:.0f} | {losses} |"
 
 
 def work(rank: int, given: argparse.Namespace, store: str) -> None:
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
-    visits = Visits(given.rows)
-    marks = [given.steps // 4, given.steps // 2, given.steps]
+    visits, marks = Visits(given.rows), [given.steps // 4, given.steps // 2, given.steps]
+    runs = [Run(contestant, given.rows, given.optimiser) for contestant in contestants(given.k)]
+    held_out = visits.batch(RANKS, 0, 20_000)
+    for t in range(1, given.steps + 1):
+        batch = visits.batch(rank, t)
+        for run in runs:
+            run.step(*batch)
+            if t in marks:
+                run.look(*held_out)
     if rank == 0:
-        print("| | kB a step | of them messages | ms a step | " + " | ".join(f"loss at {t}" for t in marks) + " |")
-        print("|---|" + "---|" * (3 + len(marks)), flush=True)
-    for contestant in contestants(given.k):
-        row = train(contestant, visits, rank, given.steps)
-        if rank == 0:
-            own = "" if np.isnan(row["told"]) else f"{row['told'] / 1e3:.1f}"
-            shown = " | ".join(f"{row['losses'][t]:.4f}" for t in marks)
-            print(f"| {contestant.name} | {row['sent'] / 1e3:,.1f} | {own} | {1e3 * row['seconds']:.0f} | {shown} |", flush=True)
+        print(
+            f"| {given.optimiser} | kB a step | of them messages | ms | " + " | ".join(f"loss at {t}" for t in marks) + " |"
+        )
+        print("\n".join(["|---" * (4 + len(marks)) + "|", *map(str, runs)]))
     dist.destroy_process_group()
 
 
@@ -146,8 +160,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--k", type=int, default=4_000)
-    given = parser.parse_args()
-    torch.multiprocessing.spawn(work, (given, tempfile.mktemp()), nprocs=RANKS)
+    parser.add_argument("--optimiser", choices=list(OPTIMISERS), default="Adagrad")
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(work, (parser.parse_args(), f"{folder}/store"), nprocs=RANKS)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from errorfeedback.clients.memory import map_memory
-from errorfeedback.interop.torch.table_parameter import relaid
+from errorfeedback.interop.torch.table_parameter import joined, relaid
 from errorfeedback.interop.torch.tracked import Place, Saved, Tracked
 
 State: TypeAlias = dict[str, Any]
@@ -72,7 +72,7 @@ def mean_state(states: Sequence[State]) -> State:
 def _mean(kept: Sequence[Saved]) -> Saved:
     """One parameter; where clients have rows of their own, each is 0 on those of others."""
     if "rows" in kept[0]:
-        rows = reduce(np.union1d, [each["rows"] for each in kept])
+        rows = reduce(joined, [each["rows"] for each in kept])
         width = int(np.prod(kept[0]["shape"][1:]))
         kept = [{**each, "client": relaid(each["client"], each["rows"], rows, width), "rows": rows} for each in kept]
     mean = map_memory(lambda *leaves: np.mean(leaves, axis=0), *(each["client"] for each in kept))

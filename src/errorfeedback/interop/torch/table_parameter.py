@@ -87,7 +87,7 @@ class TableParameter(Tracked):
 
     def _own(self, touched: Integers) -> None:
         """J_i with these rows."""
-        rows = np.union1d(self.rows, touched)
+        rows = joined(self.rows, touched)
         if len(rows) > len(self.rows):
             self.client = relaid(self.client, self.rows, rows, self.width)
             self.rows = rows
@@ -104,7 +104,7 @@ class TableParameter(Tracked):
 
     def estimate(self, sent: Sequence[Bytes]) -> torch.Tensor:
         messages = [self._read(rank, padded) for rank, padded in enumerate(sent)]
-        rows = np.union1d(self.served_rows, np.concatenate([places // self.width for places, _ in messages]))
+        rows = joined(self.served_rows, np.unique(np.concatenate([places // self.width for places, _ in messages])))
         self.server = relaid(self.server, self.served_rows, rows, self.width)
         self.served_rows = rows
         total = np.zeros(len(rows) * self.width, dtype=self.dtype)
@@ -137,6 +137,19 @@ class TableParameter(Tracked):
         super().load(saved)
         self.rows, self.served_rows = saved["rows"], saved["served_rows"]
         self.operator = self.method.compressor.on(self._owned())
+
+
+def joined(rows: Integers, more: Integers) -> Integers:
+    """The union of both, which are ascending.
+
+    >>> joined(np.array([2, 5]), np.array([1, 5, 7])).tolist()
+    [1, 2, 5, 7]
+    """
+    at = np.searchsorted(rows, more)
+    new = np.ones(len(more), dtype=bool)
+    inside = at < len(rows)
+    new[inside] = rows[at[inside]] != more[inside]
+    return np.insert(rows, at[new], more[new])
 
 
 def relaid(memory: Any, old: Integers, new: Integers, width: int) -> Any:
