@@ -139,7 +139,7 @@ def test_every_byte_is_counted(training):
     assert [sent for _, sent in training[Case(TOP)]] == [expected + 6 * 4] * 2, "a table's message has its length in front"
 
 
-@pytest.mark.parametrize("method", [TOP, MOMENTUM], ids=["EF14", "EF21-SGDM"])
+@pytest.mark.parametrize("method", [SPARSE[-1], MOMENTUM], ids=["EF14 that draws by the step", "EF21-SGDM"])
 def test_killed_processes_go_on_bit_for_bit(tmp_path, method):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
