@@ -10,15 +10,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from errorfeedback import caches
+from errorfeedback import caches, extras
 
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
+    from errorfeedback.interop import torch as torch
 
 __version__ = "0.1.0"
 ESTIMATORS = ("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor")
 """They bring scikit-learn along, so they are not in the api."""
+INTEROP = {"torch": "errorfeedback.interop.torch"}
+"""Namespaces for a framework that an extra brings, each named after its package."""
 
 caches.ensure_kernels()  # before numba is imported by anything
 
@@ -28,6 +31,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)  # a part of the package: Python imports it by itself
     if name in ESTIMATORS:
         return getattr(import_module("errorfeedback.estimators"), name)
+    if name in INTEROP:
+        extras.require(name, f"errorfeedback.{name}")
+        return import_module(INTEROP[name])
     api = import_module("errorfeedback.api")
     value = vars(api).get(name)
     if value is None:
@@ -41,4 +47,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(ESTIMATORS) | set(api.discovered()))
+    return sorted(public | set(ESTIMATORS) | set(INTEROP) | set(api.discovered()))

@@ -138,6 +138,22 @@ def test_the_selection_is_a_stable_sort(k, seed, dtype):
 
 
 @pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("zeros", [0.0, 0.9, 0.999, 1.0])
+def test_the_kth_largest_is_that_of_a_sorted_array(zeros, dtype):
+    """Few of many, where blocks are left out, and many of few; also where entries are equal or not finite."""
+    rng = np.random.default_rng(0)
+    for n, k in [(1, 1), (63, 1), (64, 1), (640, 10), (659, 10), (5000, 3), (5000, 2000), (5000, 5000)]:
+        u = np.abs(rng.standard_normal(n)).round(2).astype(dtype) * (rng.random(n) >= zeros)
+        assert top_k._kth_largest(u.astype(dtype), k) == np.sort(u)[n - k]
+    spoiled = np.full(5000, np.nan, dtype=dtype)
+    spoiled[:3] = 1.0
+    positions, values = np.full(9, -1), np.empty(9, dtype=dtype)
+    top_k._select(spoiled, np.array([0, 5000]), np.array([0, 9]), positions, values)
+    assert len(set(positions.tolist())) == 9
+    assert positions.min() >= 0
+
+
+@pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("seed", range(5))
 def test_tracking_is_a_selection_and_an_addition(seed, dtype):
     """g += C(grads - g) in one pass is the difference, the selection of its largest, and the sum; also where it is not
@@ -323,7 +339,14 @@ TESTED = {
     *(f"errorfeedback.compressors.random_levels.{name}" for name in ("_length", "_draw")),
     *(
         f"errorfeedback.compressors.{name}"
-        for name in ("top_k._largest", "top_k._track", "top_k._select", "participating._toss", "few_bits._track")
+        for name in (
+            "top_k._largest",
+            "top_k._track",
+            "top_k._select",
+            "top_k._kth_largest",
+            "participating._toss",
+            "few_bits._track",
+        )
     ),
     *(
         f"errorfeedback.sparsity.support.{name}"

@@ -34,7 +34,7 @@ class Shared:
 
 def joined_memory(parts: Sequence[Any]) -> Any:
     """One memory for all shards."""
-    return _map(lambda *leaves: np.concatenate(leaves), *parts)
+    return map_memory(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def cut_memory(memory: Any, lengths: Sequence[Lengths]) -> list[Any]:
@@ -50,22 +50,27 @@ def cut_memory(memory: Any, lengths: Sequence[Lengths]) -> list[Any]:
             )
         return array[ends[len(array)][k] : ends[len(array)][k + 1]].copy()
 
-    return [_map(lambda leaf, k=k: piece(leaf, k), memory) for k in range(len(lengths))]
+    return [map_memory(lambda leaf, k=k: piece(leaf, k), memory) for k in range(len(lengths))]
 
 
-def _map(leaf: Callable[..., Any], *trees: Any) -> Any:
+def map_memory(leaf: Callable[..., Any], *trees: Any, of: type[Any] = np.ndarray) -> Any:
+    """One memory of the same structure, its arrays (or what else it is made `of`) made by `leaf` from those of the given.
+
+    >>> map_memory(lambda a, b: a + b, (np.ones(2), None), (np.ones(2), None))
+    (array([2., 2.]), None)
+    """
     first = trees[0]
-    if isinstance(first, np.ndarray):
+    if isinstance(first, of):
         return leaf(*trees)
     if isinstance(first, (tuple, list)):
-        return type(first)(_map(leaf, *parts) for parts in zip(*trees, strict=True))
+        return type(first)(map_memory(leaf, *parts, of=of) for parts in zip(*trees, strict=True))
     if isinstance(first, dict):
-        return {key: _map(leaf, *(tree[key] for tree in trees)) for key in first}
+        return {key: map_memory(leaf, *(tree[key] for tree in trees), of=of) for key in first}
     if isinstance(first, Shared):
         return _alike(trees)
     if is_dataclass(first) and not isinstance(first, type):
         names = [each.name for each in fields(first) if each.init]
-        return replace(first, **{name: _map(leaf, *(getattr(tree, name) for tree in trees)) for name in names})
+        return replace(first, **{name: map_memory(leaf, *(getattr(tree, name) for tree in trees), of=of) for name in names})
     return first
 
 

@@ -18,6 +18,9 @@ from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.frames import Frames, bits_per_index
 from errorfeedback.wire.message import Message
 
+BLOCK = 32
+"""Entries of which only the largest is looked at first, where there are at least twice as many blocks as are wanted."""
+
 
 @dataclass(frozen=True)
 class TopK(Sparsifier, Contractive):
@@ -100,13 +103,41 @@ def _track(g: Lifted, grads: Lifted, indptr: Integers, positions: Integers, valu
 
 
 @numba.njit(cache=True, nogil=True)
+def _kth_largest(magnitude: Floats, k: int) -> float:
+    """The k-th largest entry. Where k blocks have an entry of at least `floor`, so has the k-th largest: what is below is
+    left out, and mostly that is nearly all."""
+    n, blocks = len(magnitude), len(magnitude) // BLOCK
+    if blocks < 2 * k:
+        return np.partition(magnitude, n - k)[n - k]
+    starts = np.arange(blocks + 1) * BLOCK
+    starts[-1] = n
+    tops = np.zeros(blocks, dtype=magnitude.dtype)
+    for b in range(blocks):
+        best = magnitude.dtype.type(0.0)
+        for p in range(starts[b], starts[b + 1]):
+            best = larger(best, magnitude[p])
+        tops[b] = best
+    floor = np.partition(tops, blocks - k)[blocks - k]
+    if not floor > 0.0:
+        return np.partition(magnitude, n - k)[n - k]
+    left, count = np.empty(n, dtype=magnitude.dtype), 0
+    for b in range(blocks):
+        if tops[b] >= floor:
+            for p in range(starts[b], starts[b + 1]):
+                if magnitude[p] >= floor:
+                    left[count] = magnitude[p]
+                    count += 1
+    return np.partition(left[:count], count - k)[count - k] if count >= k else magnitude.dtype.type(np.nan)
+
+
+@numba.njit(cache=True, nogil=True)
 def _select(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
     """positions[ends[i]:ends[i+1]]: the largest |u| of segment i, ascending by position, and what stands there."""
     for i in range(len(indptr) - 1):
         lo, hi = indptr[i], indptr[i + 1]
         at, stop = ends[i], ends[i + 1]
         magnitude = np.abs(u[lo:hi])
-        least = np.partition(magnitude, hi - lo - (stop - at))[hi - lo - (stop - at)]
+        least = _kth_largest(magnitude, stop - at)
         ties = stop - at
         for p in range(hi - lo):
             ties -= magnitude[p] > least
