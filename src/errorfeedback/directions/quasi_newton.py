@@ -20,6 +20,8 @@ from errorfeedback.sums import dot
 
 CURVED = 1e-8
 """The least cosine between s and y."""
+TINY = float(np.finfo(np.float64).tiny)
+"""What products of pairs must exceed: smaller ones have lost digits."""
 SHORTER = 0.25
 """H0 of a standing round, as a share of the one that led nowhere."""
 
@@ -75,7 +77,7 @@ class Pairs:
             return self
         s, y = np.subtract(x, self.x, dtype=np.float64), np.subtract(g, self.g, dtype=np.float64)
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
-        if not (sy > CURVED * (ss * yy) ** 0.5 and np.isfinite(yy)):
+        if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
             return self
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
@@ -98,7 +100,10 @@ class Pairs:
         if known is None:
             return lambda v: b * dot(v, metric.times(v))
         below, sbs = np.tril(known.sy, -1), b * metric.products(known)
-        middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
+        try:
+            middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
+        except np.linalg.LinAlgError:  # pairs that differ by rounding alone
+            return lambda v: b * dot(v, metric.times(v))
 
         def form(v: Model) -> float:
             bent = b * metric.times(v)
