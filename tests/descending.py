@@ -19,12 +19,12 @@ from hostile import hostile
 import errorfeedback as ef
 from errorfeedback.stepsizes.armijo import LEVEL
 
-FEW = ef.PowersOfTwo(4)
+FEW = ef.FittedAnswer()
 DIRECTIONS = {
     "LBFGS": ef.LBFGS(),
-    "every round": ef.Curvature(FEW, price=0.0),
-    "start": ef.Curvature(FEW, price=2.0),
-    "late": ef.Curvature(FEW, price=10.0),
+    "every round": ef.Curvature(ef.PowersOfTwo(4), price=0.0),
+    "start": ef.Curvature(ef.PowersOfTwo(4), price=2.0),
+    "late": ef.Curvature(ef.PowersOfTwo(4), price=10.0),
 }
 GAPS = (1e-2, 1e-3, 1e-5)
 CRAWLS = 3.0
@@ -51,9 +51,9 @@ def watched(problem, method, *, rounds, **options):
     return result, list(ACCOUNT)
 
 
-def few_bits(problem, direction, rounds=ROUNDS, **options):
+def few_bits(problem, direction, rounds=ROUNDS, up=FEW, **options):
     return watched(
-        problem, ef.EF21(FEW, "compressed"), rounds=rounds, direction=direction, downlink=ef.FittedStep(), **options
+        problem, ef.EF21(up, "compressed"), rounds=rounds, direction=direction, downlink=ef.FittedStep(), **options
     )
 
 
@@ -73,12 +73,12 @@ def rounds_to(account, target):
     return next((t for t, (_, loss, _) in enumerate(account) if loss <= target), np.inf)
 
 
-def judged(seed, name, prox=None, rounds=ROUNDS):
+def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     """What is wrong with a run, and how many times the rounds of full precision it took to every gap."""
     problem, _, x0, _ = hostile(seed)
     options = {"x0": x0, "prox": prox}
     _, exact = full_precision(problem, rounds, **options)
-    result, account = few_bits(problem, DIRECTIONS[name], 3 * rounds + 10, **options)
+    result, account = few_bits(problem, DIRECTIONS[name], 3 * rounds + 10, up, **options)
     wrong = []
     if not np.isfinite(result.x).all():
         wrong.append("not finite")

@@ -46,6 +46,8 @@ class Round:
 
     t: int
     seed: int
+    step_bits: int = 0
+    """Bits of a value of the step that led here, where the downlink chooses them; 0 where it does not, or nobody moved."""
 
 
 @dataclass(slots=True)

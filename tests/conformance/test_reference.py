@@ -30,6 +30,7 @@ COMPRESS = {
     "Participating": lambda c, problem: reference.participating(compressor_of(c.compressor, problem), c.p, SEED),
     "Rounded": lambda c, problem: rounded_of(c, compressor_of(c.compressor, problem), problem),
     "PowersOfTwo": lambda c, problem: reference.few_bits(problem, reference.powers_of_two(c.bits), c.block),
+    "FittedAnswer": lambda c, problem: reference.few_bits(problem, reference.powers_of_two(4), c.block),  # to whole steps
     "Uniform": lambda c, problem: reference.few_bits(problem, reference.equally_spaced(c.bits), c.block),
     "QSGD": lambda c, problem: reference.drawn(
         problem, reference.equally_spaced(c.coding.each), c.levels, True, SEED, c.block

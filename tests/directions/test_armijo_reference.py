@@ -26,7 +26,7 @@ UP = {
 }
 DOWN = {
     "whole": (ef.Whole(), reference.whole_step),
-    "fitted": (ef.FittedStep(), reference.fitted_step(0.1)),
+    "fitted": (ef.FittedStep(), reference.FittedSteps(0.1)),
     "8 bits": (ef.RoundedStep(ef.Uniform(8)), reference.one_unit(reference.equally_spaced(8))),
 }
 
@@ -120,6 +120,31 @@ def test_steps_along_the_estimate_with_armijo_equal_the_reference(up, down, visi
     assert totals[1] >= 5
 
 
+@pytest.mark.parametrize(("share", "answers"), [(3e-3, {4, 8}), (1e-4, {16})])
+@pytest.mark.parametrize("name", ["logistic", "squares"])
+def test_answers_as_fine_as_the_step_equal_the_reference(name, share, answers, visited):
+    """A small share makes steps fine, so that answers of all widths are among the compared ones."""
+    rounds, far = 11, 3.0
+    ours, literal = pair(**PROBLEMS[name])
+    _, account = watched(
+        ours,
+        ef.EF21(ef.FittedAnswer(block=4), "compressed"),
+        rounds=rounds,
+        direction=ef.LBFGS(),
+        downlink=ef.FittedStep(share=share),
+        prox=ef.ElasticNet(l2=0.02),
+        x0=start(ours, far),
+    )
+    steps, widths, seen = reference.FittedSteps(share), [], []
+    C = reference.fitted_answer(literal, steps, block=4)
+    for each in reference.armijo(literal, start(ours, far), rounds, C, 20, steps, 0.02, ours.lower_bound):
+        seen.append(each)
+        widths.append(steps.bits)
+    compared_rounds = compared(seen, account, visited)[0]
+    assert compared_rounds >= 8
+    assert {4 if bits <= 6 else 8 if bits <= 8 else 16 for bits in widths[1:compared_rounds]} >= answers
+
+
 @pytest.mark.parametrize("wrong", ["share", "memory", "patience", "level"])
 def test_the_comparison_notices_another_rule(wrong, visited, monkeypatch):
     """Negative controls."""
@@ -158,6 +183,6 @@ def test_few_bit_hessians_equal_the_reference(name, price, l2, visited, asked):
     when = set(np.flatnonzero(asked[: ROUNDS + 1]).tolist())
     assert (0 in when, 1 in when) == (price <= 2.0, price <= 0.5)
     curvature = reference.HessianEstimates(literal, levels, l2, when)
-    rounding = reference.fitted_step(0.1)
+    rounding = reference.FittedSteps(0.1)
     xs = reference.armijo(literal, start(ours, 1.0), ROUNDS, C, 20, rounding, l2, ours.lower_bound, curvature)
     assert compared(list(xs), account, visited)[0] >= 5

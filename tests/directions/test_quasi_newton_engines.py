@@ -75,6 +75,34 @@ def test_the_bits_are_the_same_wherever_the_clients_live_and_all_are_counted(nam
         assert_counted(engine, by_bytes)
 
 
+FITTED = ef.EF21(ef.FittedAnswer(block=3), "compressed")
+
+
+@pytest.mark.parametrize("name", ["LBFGS", "late"])
+def test_answers_as_fine_as_the_step_have_the_same_bits_everywhere_and_are_counted(name, tmp_path):
+    more = {"method": FITTED, "downlink": ef.FittedStep(share=1e-3), "rounds": 14}
+    one = run(problem(), name, **more)
+    sizes = problem().support.sizes
+    units = 16 * -(-sizes // 3)
+    widths = {int((each * sizes + units + 64).sum()) for each in (4, 8, 16)}
+    assert len(widths & {int(bits) for bits in np.diff(one.history["payload_bits"])}) >= 2
+    for engine in (ef.Local(3), ef.Threads(2), Bytewise(3), Bytewise(2, twice=True)):
+        by_bytes = run(problem(), name, engine=engine, **more)
+        assert_same_bits(one, by_bytes)
+        if isinstance(engine, Bytewise):
+            assert_counted(engine, by_bytes)
+    for before in range(1, 14, 2):
+        folder = tmp_path / str(before)
+
+        def stop(row, before=before):
+            if row["round"] == before:
+                raise StopError
+
+        with pytest.raises(StopError):
+            run(problem(), name, watch=stop, checkpoint=ef.Checkpoint(folder, every=1), **more)
+        assert_same_bits(one, ef.resume(folder, engine=[ef.Local(2), Bytewise(3)][before // 2 % 2]))
+
+
 @each_direction
 def test_scaled_features_and_steps_along_the_estimate_too(name):
     engine = Bytewise(3)

@@ -29,7 +29,7 @@ from errorfeedback.wire.requests import DONE, Request
 
 OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
 FEW = ef.PowersOfTwo(4)
-QUASI_NEWTON = ef.EF21(FEW, "compressed")
+QUASI_NEWTON = ef.EF21(ef.FittedAnswer(), "compressed")
 QUASI = {"rounds": 30, "prox": ef.ElasticNet(l2=1e-3), "downlink": ef.FittedStep()}
 DIRECTIONS = [ef.LBFGS(), *(ef.Curvature(FEW, price=price) for price in (0.0, 2.0, 10.0))]
 

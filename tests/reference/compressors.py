@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 
@@ -121,7 +122,12 @@ def rounded_block(values, levels):
     unit = math.ldexp(math.ceil(digits * 2**6) / 2**6, exponent)
     if unit == 0:
         return [0.0] * len(values)
-    nearest = [min(levels, key=lambda level: (abs(abs(v) / unit - level), -level)) for v in values]
+
+    def nearest_to(q):
+        k = bisect_left(levels, q)
+        return min(levels[max(k - 1, 0) : k + 1], key=lambda level: (abs(q - level), -level))
+
+    nearest = [nearest_to(abs(v) / unit) for v in values]
     return [math.copysign(level * unit, v) if level else 0.0 for level, v in zip(nearest, values, strict=True)]
 
 

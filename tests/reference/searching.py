@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reference.compressors import nearest_float, rounded_block, small_floats
+from reference.compressors import few_bits, nearest_float, powers_of_two, rounded_block, small_floats
 from reference.methods import mean
 from reference.problems import Reference
 
@@ -80,18 +80,33 @@ COARSE_TO_FINE = [(4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16,
 """Bits of a value on its way down, and how many of them are digits; one is the sign."""
 
 
-def fitted_step(share):
-    """The coarsest of these that costs at most that share of what the step promises."""
+@dataclass
+class FittedSteps:
+    """The coarsest of these that costs at most that share of what the step promises; `bits`: of the last step."""
 
-    def choose(s, B):
+    share: float
+    bits: int = 0
+
+    def __call__(self, s, B):
         B = np.eye(len(s)) if B is None else B
-        for each, digits in COARSE_TO_FINE:
-            taken = one_unit(small_floats(each - 1 - digits, digits))(s, B)
-            if (taken - s) @ B @ (taken - s) <= share * s @ B @ s:
+        for self.bits, digits in COARSE_TO_FINE:
+            taken = one_unit(small_floats(self.bits - 1 - digits, digits))(s, B)
+            if (taken - s) @ B @ (taken - s) <= self.share * s @ B @ s:
                 break
         return taken
 
-    return choose
+
+def fitted_answer(problem, steps, block):
+    """4 bits an entry after a step in at most 6 bits, 8 bits in at most 8, 16 in more."""
+    coarse, fine, finest = (
+        few_bits(problem, levels, block) for levels in (powers_of_two(4), small_floats(4, 3), small_floats(6, 9))
+    )
+
+    def compress(u, i, t):
+        answer = coarse if steps.bits <= 6 else fine if steps.bits <= 8 else finest
+        return answer(u, i, t)
+
+    return compress
 
 
 def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None):
@@ -134,6 +149,7 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
             direction, clients, x = secant.H() @ secant.g, kept_clients, kept
             if refusals == 2:
                 gamma, refusals, step = gamma / 4, 0, None
+                down(np.zeros_like(x), None)  # nobody moves
                 continue
             longest = cut * np.linalg.norm(step) / np.linalg.norm(direction)
             gamma, refusals = min(gamma if secant.scale is None else 1.0, longest), refusals + 1

@@ -115,6 +115,8 @@ class Host(Answering):
         moved, ctx, setup = bool(flags & MOVED), self.ctx, self.setup
         answers = self._answers() if setup.method.rests and ctx.t and not listening else None
         coding = self._coding(frames) if ctx.t and moved else FULL
+        if ctx.t and moved and len(setup.downlink.codings) > 1:
+            ctx.step_bits = coding.width(VALUE_BITS)
         known = down_known(setup, self.support, ctx.t, moved, answers, coding)
         widths = down_widths(setup, moved and ctx.t > 0)
         message, beside = decode(frames, known, self.support, down_key(ctx), self.x.dtype, widths, coding)

@@ -26,6 +26,8 @@ FARTHEST = 1e4
 """The longest gradient at a refused point, in lengths of the one where the step began."""
 SHORTER, SHORTEST = 0.25, 1e-150
 """H0 of a standing round, as a share of the one that led nowhere; and the least, whose inverse is still a number."""
+TINY = float(np.finfo(np.float64).tiny)
+"""What products of pairs must exceed: smaller ones have lost digits."""
 
 
 class Metric(ABC):
@@ -85,7 +87,7 @@ class Pairs:
             return self
         s, y = np.subtract(x, self.x, dtype=np.float64), np.subtract(g, self.g, dtype=np.float64)
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
-        if not (sy > CURVED * (ss * yy) ** 0.5 and np.isfinite(yy)):
+        if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
             return self
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
@@ -108,7 +110,10 @@ class Pairs:
         if known is None:
             return lambda v: b * dot(v, metric.times(v))
         below, sbs = np.tril(known.sy, -1), b * metric.products(known)
-        middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
+        try:
+            middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
+        except np.linalg.LinAlgError:  # pairs that differ by rounding alone
+            return lambda v: b * dot(v, metric.times(v))
 
         def form(v: Model) -> float:
             bent = b * metric.times(v)

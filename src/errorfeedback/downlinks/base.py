@@ -124,6 +124,11 @@ class Broadcast:
         return (counts if answers is None else counts * answers), included
 
 
+def step_bits(broadcast: Broadcast | None) -> int:
+    """Bits of a value of the step that is told; 0 where nobody moves."""
+    return 0 if broadcast is None else broadcast.coding.width(VALUE_BITS)
+
+
 def whole(support: Support, coding: Coding = FULL) -> Frames:
     """A value for each feature that a client owns."""
     return Frames(support.sizes, np.zeros(support.n, dtype=np.int64), coding)

@@ -3,9 +3,10 @@
 Clients send few-bit differences (EF21), the server makes a quasi-Newton step of them, everybody takes the rounded step, and
 told losses accept or refuse it. What is chosen:
 
-- *Bits up*, 4, 6, 8 or 16 a number: the most whose transfer, both ways, takes at most a tenth of a round trip of the slowest
-  client; 4 where bytes are what counts. Where a round trip is long beside it, rounds are dearer than bits.
-- *Bits down*: as few as the step allows (`FittedStep`), and not fewer than up.
+- *Bits up*, 4, 6, 8 or 16 a number at least: the most whose transfer, both ways, takes at most a tenth of a round trip of
+  the slowest client; 4 where bytes are what counts. Where a round trip is long beside it, rounds are dearer than bits. More
+  after steps that needed more (`FittedAnswer`).
+- *Bits down*: as few as the step allows (`FittedStep`), and not fewer than that least.
 - *Hessians* (`Curvature`, 4 bits an entry): their price in rounds, by bytes or by time, says whether they come in every
   round, once at the start, or only where progress is slow. Never without a bound on the curvature: a step that will be
   refused may end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
@@ -22,8 +23,8 @@ from math import inf
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive
+from errorfeedback.compressors.fitted_answer import FORMS, FittedAnswer
 from errorfeedback.compressors.powers_of_two import PowersOfTwo
-from errorfeedback.compressors.small_float import SmallFloat
 from errorfeedback.core import PerClient
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.few_bit_hessians import EVERY_ROUND, FROM_THE_START, Curvature
@@ -41,7 +42,6 @@ from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import StepSize
 
-UP: dict[int, Contractive] = {4: PowersOfTwo(4), 6: SmallFloat(3, 2), 8: SmallFloat(4, 3), 16: SmallFloat(6, 9)}
 HESSIANS = PowersOfTwo(4)
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 """Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
@@ -78,8 +78,8 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     support = problem.support
     tariff = Tariff(None if networks is None else Pace.of(networks))
     bits = 4 if tariff.pace is None else _bits_up(support, tariff.pace)
-    method, downlink = EF21(UP[bits], start="compressed"), FittedStep(least=bits)
-    sent = f"every number in {bits} bits up and as few as the step allows down"
+    method, downlink = EF21(FittedAnswer(least=bits), start="compressed"), FittedStep(least=bits)
+    sent = f"every number in {bits} bits up, more after steps that needed more, and as few as the step allows down"
     price = _price(support, bits, tariff)
     goal = "fewest bytes" if networks is None else "the shortest time on this network"
     if not _steadily_bent(problem) or price == inf:
@@ -98,7 +98,7 @@ def _steadily_bent(problem: Problem) -> bool:
 def first_order() -> Recipe:
     """Where the penalty has an L1 part."""
     why = "every number in 4 bits up, first-order steps with the automatic rule: the L1 penalty has no gradient at 0"
-    return Recipe(EF21(UP[4], start="zero"), Automatic(), Steepest(), Changed(), why)
+    return Recipe(EF21(FittedAnswer(), start="zero"), Automatic(), Steepest(), Changed(), why)
 
 
 def top_k(compressor: Contractive) -> Recipe:
@@ -114,7 +114,7 @@ def _bits_up(support: Support, pace: Pace) -> int:
         up, down = (PerClient(beside + bits * support.sizes.astype(np.float64)) for beside in (BESIDE_UP, BESIDE_DOWN))
         return pace.slowest(up, down, 0.0) <= SHARE_OF_TRIP * float(pace.trip.max())
 
-    return max([bits for bits in UP if fits(bits)], default=4)
+    return max([bits for bits in FORMS if fits(bits)], default=4)
 
 
 def _price(support: Support, bits: int, tariff: Tariff) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from errorfeedback.clients.order import Order
 from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.directions.base import Direction, Hessians
-from errorfeedback.downlinks.base import Broadcast, Downlink, Step
+from errorfeedback.downlinks.base import Broadcast, Downlink, Step, step_bits
 from errorfeedback.engines.base import Session
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, widths_of
@@ -85,6 +85,7 @@ class Server:
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
         commands, bends, along_g = self.stepsize.commands, self.direction.hessians is not None, self.direction.is_estimate
+        fitted = len(self.downlink.codings) > 1
         if writer is not None and writer.snapshot is not None:
             first, s, clock = self.snapshots.recall(writer.snapshot, session)
             if writer.snapshot["stopped"]:
@@ -93,7 +94,8 @@ class Server:
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
             curvature = bends and self.direction.asks(s.direction, s.gained)
-            order = Order(Round(t, seed), s.x, s.broadcast, probes, s.verdict, curvature)
+            ctx = Round(t, seed, step_bits(s.broadcast) if fitted and t else 0)
+            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature)
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
