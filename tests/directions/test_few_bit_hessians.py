@@ -155,12 +155,12 @@ def test_standing_shortens_the_step_also_where_hessians_come_in_every_round():
     np.testing.assert_allclose(lengths, 0.25 ** np.arange(4))
 
 
-def after(decrements, price, *, tolerance=1e-5, rounds=1000, since=0, bent=False):
+def after(decrements, price, *, tolerance=1e-5, rounds=1000, since=0, bent=False, exchanges=0):
     """Whether it asks in the next round, where g'Hg / 2 was so large in the last rounds."""
     direction = ef.Curvature(price=price, tolerance=tolerance)
     begun = bent_by(np.eye(1), 0.0)[1].newest if bent else None
     log = tuple((rounds - len(decrements) + k, decrement) for k, decrement in enumerate(decrements))
-    state = replace(direction.start(np.zeros(1)), t=rounds, since=since, decrements=log, metric=begun)
+    state = replace(direction.start(np.zeros(1)), t=rounds, since=since, decrements=log, metric=begun, exchanges=exchanges)
     return lambda gained: direction.asks(state, gained)
 
 
@@ -198,6 +198,21 @@ def test_late_hessians_wait_until_their_price_was_paid_and_the_rate_is_known():
     assert not after(falling(0.1), inf)(1.0)
     assert not after(falling(0.1), 10)(None)
     assert not after(falling(0.1), 10)(0.0)
+
+
+def test_waits_double_with_every_exchange_so_that_pairs_have_their_time():
+    stalled = [1.0] * 8
+    for exchanges, wait in ((0, 30), (1, 60), (2, 120)):
+        assert after(stalled, 30, rounds=10 + wait, since=10, exchanges=exchanges)(1.0)
+        assert not after(stalled, 30, rounds=9 + wait, since=10, exchanges=exchanges)(1.0)
+
+
+def test_hessians_in_every_round_end_after_ten_of_them_and_come_back_where_nothing_falls():
+    assert after([1.0], 0.5, exchanges=9)(1.0)
+    assert not after([1.0], 0.5, exchanges=10, since=999)(1.0)
+    for exchanges, wait in ((10, 6), (11, 12), (12, 24)):
+        assert after([1.0] * 8, 0.2, since=1000 - wait, exchanges=exchanges, bent=True)(1.0)
+        assert not after([1.0] * 8, 0.2, since=1001 - wait, exchanges=exchanges, bent=True)(1.0)
 
 
 def test_clients_whose_hessians_are_not_finite_send_nothing_and_remember_nothing():

@@ -10,12 +10,15 @@ entries has (its largest eigenvalue is at most 2 max_j sqrt(sum_k variance_jk) f
 Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls.
 
 When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
-    - at most EVERY_ROUND: in every round. H0 follows x, and the rounds are Newton's.
+    - at most EVERY_ROUND: in every round, NEWTON times. H0 follows x, and the rounds are Newton's.
     - at most FROM_THE_START: in round 0.
-    - later: where as many rounds as they cost have gone by since the last ones (ski rental: they never cost more than all
-      rounds do), and where the rounds that are left to the `tolerance` at the rate of the last ones exceed MARGIN times the
-      price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement g'Hg / 2, the
-      model's gap. docs/theory.md, section 15.
+    - later: where as many rounds as they cost have gone by (ski rental: they never cost more than all rounds do), twice as
+      many after every exchange, and where the rounds that are left to the `tolerance` at the rate of the last ones exceed
+      MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement
+      g'Hg / 2, the model's gap. docs/theory.md, section 15.
+
+A new H0 forgets all pairs. Where lambda is above the curvature that matters, H0 is no help and pairs are; so the waits
+double, and pairs have their time.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ FRESH = 6.0
 """Rounds from a fresh H0 to a tolerance that is worth one."""
 LOOK_BACK, FEW = 8, 3
 """Accepted points from which the rate is taken; fewer where there have been Hessians, which a good model shows soon."""
+NEWTON = 10
+"""Exchanges in every round: as many rounds as Newton's method should take."""
 MARGIN = 1.5
 """How many times their price Hessians must be expected to save."""
 NOISE = 2.0
@@ -82,6 +87,8 @@ class Bent:
     """Rounds so far."""
     since: int = 0
     """Rounds before the last Hessians."""
+    exchanges: int = 0
+    """Of Hessians, so far."""
     decrements: tuple[tuple[int, float], ...] = field(default=())
     """(round, g'Hg / 2) of the accepted points since the last Hessians."""
 
@@ -120,19 +127,25 @@ class Curvature(Direction):
     def asks(self, state: Bent, gained: float | None) -> bool:
         if not state.t:
             return self.price <= FROM_THE_START
-        if self.price <= EVERY_ROUND:
+        if self.price <= EVERY_ROUND and state.exchanges < NEWTON:
             return True
         enough = LOOK_BACK if state.metric is None else FEW
-        if not gained or gained <= 0 or len(state.decrements) < enough or state.t - state.since < self.price:
+        if not gained or gained <= 0 or len(state.decrements) < enough or state.t - state.since < self._patience(state):
             return False
         decrement = state.decrements[-1][1]
         goal = self.tolerance * gained
         return decrement > goal and log(decrement / goal) > (MARGIN * self.price + FRESH) * _rate(state.decrements)
 
+    def _patience(self, state: Bent) -> float:
+        """Rounds between the last exchange and the next, which double with every one."""
+        if self.price <= EVERY_ROUND:
+            return FRESH * 2.0 ** (state.exchanges - NEWTON)
+        return self.price * 2.0**state.exchanges
+
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
         newest = _damped(triangle, answer)
-        return replace(state, triangle=triangle, newest=newest, since=state.t, decrements=())
+        return replace(state, triangle=triangle, newest=newest, since=state.t, exchanges=state.exchanges + 1, decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
