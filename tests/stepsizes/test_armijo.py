@@ -141,10 +141,13 @@ def test_few_bits_take_about_the_rounds_of_full_precision(name):
             assert rounds_to(account, target) <= CRAWLS * rounds_to(exact, target)
 
 
-def test_hostile_problems_do_not_crawl_to_a_gap_of_a_thousandth():
-    """Of the first 64; with 4 bits throughout 7 of these do."""
-    assert [seed for seed in range(64) if "crawls to 0.001" in judged(seed, "LBFGS")[0]] == []
-    assert [seed for seed in (5, 15, 30, 52, 60) if "crawls to 0.001" in judged(seed, "LBFGS", up=ef.PowersOfTwo(4))[0]]
+def test_few_hostile_problems_crawl_to_a_gap_of_a_thousandth():
+    """Of the first 110 at most 5; with 4 bits throughout there are more."""
+    fitted, coarse = (
+        [seed for seed in range(110) if "crawls to 0.001" in judged(seed, "LBFGS", up=up)[0]]
+        for up in (ef.FittedAnswer(), ef.PowersOfTwo(4))
+    )
+    assert len(fitted) <= 5 < len(coarse)
 
 
 def problem():
