@@ -61,6 +61,11 @@ class Problem(ABC):
         return -inf
 
     @property
+    def x0(self) -> PerColumn:
+        """Where a run starts unless it is told otherwise: one entry per column of the data."""
+        return np.zeros(self.width)
+
+    @property
     def work(self) -> int:
         """How many numbers of data and memory a round goes through: an engine shares it out."""
         return self.support.size
@@ -169,6 +174,11 @@ class Bounded(ABC):
     def curvature(self) -> CurvatureBound:
         """The bound, or an error that says why there is none."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is one, on the Hessians or on their norms L_i alone."""
+        return True
+
 
 class Twice(ABC):
     """A problem whose Hessians can be computed: what directions with a curvature of their own ask clients for."""
@@ -198,6 +208,16 @@ class Normed(ABC):
     @abstractmethod
     def norms(self) -> PerClient:
         """L_i of every client."""
+
+    @property
+    def estimated(self) -> bool:
+        """Whether they are guesses, of which no theorem speaks."""
+        return False
+
+    @property
+    def norms_from(self) -> str:
+        """How they are known."""
+        return "bound (told by every client)"
 
 
 class Prepared(ABC):
@@ -235,9 +255,14 @@ def curvature_of(problem: Problem) -> CurvatureBound:
     if not isinstance(problem, Bounded):
         raise ValueError(
             f"{type(problem).__name__} has no known bound on its curvature (no global smoothness constant), so no theorem "
-            "gives it a step size; use ef.Constant(gamma) or ef.Automatic(guess=gamma)"
+            "gives it a step size; use ef.Constant(gamma) or ef.Automatic()"
         )
     return problem.curvature()
+
+
+def is_bounded(problem: Problem) -> bool:
+    """Whether anything bounds its curvature."""
+    return isinstance(problem, Bounded) and problem.bounded
 
 
 def setup_bits(problem: Problem) -> tuple[int, int]:

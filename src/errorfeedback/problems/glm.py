@@ -213,11 +213,15 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         assert bends is not None, "who asks has looked whether it bends"
         add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
 
+    @property
+    def bounded(self) -> bool:
+        return isfinite(self.loss.curvature)
+
     def curvature(self) -> CurvatureBound:
-        if not isfinite(self.loss.curvature):
+        if not self.bounded:
             raise ValueError(
                 f"{type(self.loss).__name__} has no bound on its curvature, and what was asked for needs one; "
-                "use ef.Constant(gamma), or ef.Automatic(guess=gamma) on unscaled features"
+                "use ef.Constant(gamma), or ef.Automatic() on unscaled features"
             )
         return CurvatureBound(
             A=self.A,
