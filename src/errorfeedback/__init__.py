@@ -20,12 +20,17 @@ __version__ = "0.1.0"
 ESTIMATORS = ("EF21Classifier", "EF21Regressor")
 """They bring scikit-learn along, so they are not in the api."""
 
+FRAMEWORKS = ("torch", "jax")
+"""What they add is a namespace each: `ef.torch`, `ef.jax`."""
+
 caches.ensure_kernels()  # before numba is imported by anything
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(name)  # a part of the package: Python imports it by itself
+    if name in FRAMEWORKS:
+        return import_module(f"errorfeedback.interop.{name}")
     if name in ESTIMATORS:
         return getattr(import_module("errorfeedback.estimators"), name)
     api = import_module("errorfeedback.api")
@@ -41,4 +46,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(ESTIMATORS) | set(api.discovered()))
+    return sorted(public | set(ESTIMATORS) | set(FRAMEWORKS) | set(api.discovered()))
