@@ -108,7 +108,7 @@ def test_minibatches_are_those_of_the_library():
 
 
 def test_functions_without_rows_say_so():
-    with pytest.raises(ValueError, match="know of no rows to take a sample of; give ef.problem"):
+    with pytest.raises(ValueError, match=r"know of no rows to take a sample of; give ef\.problem"):
         squares().gradients(ef.Point(np.ones(N + 1)), np.empty(2 * N), rows=ef.Sample(1, ef.Round(0, 0)))
 
 

@@ -61,7 +61,7 @@ def places(clients: Sequence[ClientData], per_call: int, by_row: bool) -> list[P
     seen: Counter[Shape] = Counter()
     out = []
     for client in clients:
-        rows, m = tuple(len(rows) for rows in client.rows), client.m
+        rows, m = tuple(max(1, len(rows)) for rows in client.rows), client.m
         if per_call > 1:
             rows, m = tuple(rounded_up(k) for k in rows), rounded_up(m) if by_row else m
         shape = Shape(client.kind, rows, m)

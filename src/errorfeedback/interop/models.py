@@ -176,7 +176,8 @@ def model_problem(
 def _check_whole(problem: ModelProblem, seed: int) -> None:
     """Raise where a client's f_i, from its own rows of the tables, is not that of the model, or has slopes elsewhere."""
     draw = np.random.default_rng([seed, 4])
-    x = (problem.x0 + NEAR * draw.standard_normal(problem.width)).astype(problem.dtype)
+    near = problem.restrict(problem.x0) + NEAR * draw.standard_normal(problem.d)
+    x = problem.extend(Model(near), problem.x0)
     values, grads = PerClient(np.empty(problem.n)), Lifted(np.empty(problem.support.size, dtype=problem.dtype))
     problem.gradients(Point(problem.restrict(x)), grads, values=values)
     ends, tolerance = problem.support.indptr, float(np.finfo(problem.dtype).eps) ** 0.5 * 10

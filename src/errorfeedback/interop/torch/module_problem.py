@@ -24,7 +24,7 @@ from errorfeedback.interop.models import ModelProblem, checked_weights, load, mo
 from errorfeedback.interop.torch.client_data import Example, read
 from errorfeedback.interop.torch.module_checks import checked_module, checked_runs
 from errorfeedback.interop.torch.modules import Modules, TorchLoss
-from errorfeedback.interop.torch.tables import Calls, recorded_calls, tables_of
+from errorfeedback.interop.torch.tables import Calls, padding_of, recorded_calls, tables_of
 from errorfeedback.problems.estimated import Estimated
 
 
@@ -61,7 +61,10 @@ def problem(
     parameters = [Parameter(name, tuple(kept.get_parameter(name).shape), name in tables) for name in names]
     _check_supports(parameters, supports or {}, len(examples))
     weights = checked_weights(client_weights, len(examples))
-    clients = [_client(i, examples[i], calls[i], parameters, supports or {}, weights[i]) for i in range(len(examples))]
+    nobodys = padding_of(kept, tables)
+    clients = [
+        _client(i, example, calls[i], parameters, supports or {}, nobodys, weights[i]) for i, example in enumerate(examples)
+    ]
     framework = Modules(kept, loss, tables, [table for table in tables for _ in calls[0][table]], examples)
     if clients_per_call > 1 and (reason := _not_batched(framework, parameters, clients[0])):
         clients_per_call, remarks = 1, [*remarks, f"vmap refused the module ({reason})"]
@@ -98,17 +101,23 @@ def _client(
     calls: Calls,
     parameters: Sequence[Parameter],
     supports: Mapping[str, Sequence[ArrayLike]],
+    nobodys: Mapping[str, int],
     weight: float,
 ) -> ClientData:
     """A client's data, with row numbers of its own tables in place of those of all."""
     owned = {}
     for p in parameters:
         if p.table:
-            occurring = np.unique(np.concatenate([numbers.ravel() for numbers in calls[p.name]]))
+            occurring = np.setdiff1d(np.concatenate([numbers.ravel() for numbers in calls[p.name]]), nobodys.get(p.name, []))
             owned[p.name] = _checked_rows(i, p, occurring, supports[p.name][i]) if p.name in supports else occurring
-    local = [np.searchsorted(owned[table], numbers) for table, each in calls.items() for numbers in each]
+    local = [_numbers(owned[table], numbers) for table, each in calls.items() for numbers in each]
     arrays = [tensor.detach().cpu().numpy() for tensor in example.tensors]
     return ClientData((*arrays, *local), tuple(owned.values()), weight)
+
+
+def _numbers(rows: Integers, numbers: Integers) -> Integers:
+    """Where the rows are among a client's own; any, for the padding."""
+    return np.minimum(np.searchsorted(rows, numbers), max(0, len(rows) - 1))
 
 
 def _checked_rows(client: int, table: Parameter, occurring: Integers, given: ArrayLike) -> Integers:

@@ -39,7 +39,7 @@ class Modules(Framework):
         self.names = [name for name, p in module.named_parameters() if p.requires_grad]
         first = module.get_parameter(self.names[0])
         self.device, self.dtype = first.device, first.detach().cpu().numpy().dtype
-        self.local, self.tables = localised(_emptied(module, self.names), tables)
+        self.local, self.tables = localised(_emptied(module, self.names), module, tables)
         self.by_row = self._loss(module, examples[0]).ndim > 0
 
     def another(self) -> Modules:

@@ -29,16 +29,16 @@ class LocalTable(nn.Module):
     def __init__(self, layer: nn.Embedding | nn.EmbeddingBag) -> None:
         super().__init__()
         self.weight = nn.Parameter(layer.weight.new_empty(0))
-        self.padding = layer.padding_idx
+        self.padding = -1 if layer.padding_idx is None else layer.padding_idx
+        """The row that stands for nothing; -1 is no row."""
+        self.fill = layer.weight.detach()[self.padding].clone()
         self.numbers: list[Tensor] = []
         """The rows' numbers in this client's table, for one call of the layer after the other."""
 
     def vectors(self, given: Tensor) -> Tensor:
-        """The rows; those of the padding are constants."""
+        """The rows; that of the padding is nobody's, and stays as it is."""
         rows = functional.embedding(self.numbers.pop(0), self.weight)
-        if self.padding is None:
-            return rows
-        return torch.where((given == self.padding)[..., None], rows.detach(), rows)
+        return rows if self.padding < 0 else torch.where(given.eq(self.padding)[..., None], self.fill, rows)
 
     def forward(self, given: Tensor) -> Tensor:
         return self.vectors(given)
@@ -53,7 +53,7 @@ class LocalBag(LocalTable):
 
     def forward(self, given: Tensor, offsets: None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         rows = self.vectors(given)
-        counted = torch.ones_like(given) if self.padding is None else (given != self.padding).to(given.dtype)
+        counted = given.ne(self.padding).to(given.dtype)
         weights = counted.to(rows.dtype) if per_sample_weights is None else per_sample_weights * counted
         total = (rows * weights[..., None]).sum(-2)
         return total if self.mode == "sum" else total / counted.sum(-1, keepdim=True).clamp(min=1).to(rows.dtype)
@@ -80,6 +80,12 @@ def tables_of(module: nn.Module, common: Sequence[str]) -> dict[str, str]:
     return out
 
 
+def padding_of(module: nn.Module, tables: Mapping[str, str]) -> dict[str, int]:
+    """The rows that stand for nothing: they are nobody's, and are not trained."""
+    layers: dict[str, Any] = {table: module.get_submodule(name) for table, name in tables.items()}
+    return {table: layer.padding_idx for table, layer in layers.items() if layer.padding_idx is not None}
+
+
 def check_layer(name: str, layer: Any) -> None:
     """Raise where an embedding does more than to look rows up."""
     if layer.max_norm is not None or layer.scale_grad_by_freq:
@@ -90,17 +96,18 @@ def check_layer(name: str, layer: Any) -> None:
         raise ValueError(f"the EmbeddingBag {name!r} has mode='max'; use 'sum' or 'mean'")
 
 
-def localised(module: nn.Module, tables: Mapping[str, str]) -> tuple[nn.Module, dict[str, LocalTable]]:
-    """The module with these embeddings replaced in place, and what replaced them."""
+def localised(module: nn.Module, whole: nn.Module, tables: Mapping[str, str]) -> tuple[nn.Module, dict[str, LocalTable]]:
+    """A copy of the whole module with these embeddings replaced in place, and what replaced them."""
     made = {}
     for table, name in tables.items():
-        layer: Any = module.get_submodule(name)
+        replaced, layer = module.get_submodule(name), whole.get_submodule(name)
+        assert isinstance(layer, (nn.Embedding, nn.EmbeddingBag)), "tables_of gives no others"
         made[table] = LocalBag(layer) if isinstance(layer, nn.EmbeddingBag) else LocalTable(layer)
         if not name:
             return made[table], made
         for parent in module.modules():
             for key, child in list(parent._modules.items()):
-                if child is layer:
+                if child is replaced:
                     parent._modules[key] = made[table]
     return module, made
 
