@@ -22,9 +22,9 @@ from errorfeedback.interop.batches import PER_CALL, batches, places
 from errorfeedback.interop.layout import ClientData, Parameter, owned_numbers
 from errorfeedback.interop.models import ModelProblem, checked_weights, load, model_problem
 from errorfeedback.interop.torch.client_data import Example, read
+from errorfeedback.interop.torch.embedding_tables import Calls, padding_of, recorded_calls, tables_of
 from errorfeedback.interop.torch.module_checks import checked_module, checked_runs
 from errorfeedback.interop.torch.modules import Modules, TorchLoss
-from errorfeedback.interop.torch.tables import Calls, padding_of, recorded_calls, tables_of
 from errorfeedback.problems.estimated import Estimated
 
 

@@ -17,7 +17,7 @@ from errorfeedback.interop.batches import Slice
 from errorfeedback.interop.layout import Parameter
 from errorfeedback.interop.models import Framework, load
 from errorfeedback.interop.torch.client_data import Example
-from errorfeedback.interop.torch.tables import localised
+from errorfeedback.interop.torch.embedding_tables import localised
 
 TorchLoss = Callable[[Any, Tensor], Tensor]
 
