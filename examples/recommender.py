@@ -8,6 +8,7 @@ that it met, and of the network. Run it with: PYTHONPATH=benchmarks python examp
 import numpy as np
 import torch
 from racing.feedback import VALID, feedback  # who met which item and liked it: put your own data here
+from sklearn.metrics import roc_auc_score
 
 import errorfeedback as ef
 
@@ -38,7 +39,7 @@ def train(module, problem, valid, stop=()):
     def held_out(x):
         ef.torch.load_into(module, problem.extend(x, problem.x0))
         with torch.no_grad():
-            return torch.nn.functional.binary_cross_entropy_with_logits(module(user, item), liked, reduction="none").numpy()
+            return 1 - roc_auc_score(liked, module(user, item))
 
     up, down = ef.EF21(ef.PowersOfTwo(4), start="compressed"), ef.FittedStep()  # few bits a number, both ways
     stop = [ef.Validation(held_out, every=5), *stop]
