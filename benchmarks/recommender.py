@@ -32,8 +32,8 @@ WITHIN = 0.005
 EPOCHS, BATCH = 30, 256
 ADAM = list(itertools.product((0.003, 0.01, 0.03), (3e-5, 1e-4, 3e-4)))
 """Learning rates and weight decays."""
-LOCAL = [(5, 2.0), (5, 4.0), (20, 1.0), (20, 2.0)]
-"""Local steps and their size."""
+LOCAL = list(itertools.product((5, 20), (2.0, 5.0), (3e-3, 1e-2)))
+"""Local steps, their size and their weight decay."""
 WORK = 1000
 """Gradients of a client that FedAvg may take."""
 
@@ -87,7 +87,7 @@ class Scores(ef.Stop):
         return "", ()
 
 
-def fedavg(problem: Any, steps: int, rate: float, decay: float = 3e-4) -> Iterator[tuple[float, Model]]:
+def fedavg(problem: Any, steps: int, rate: float, decay: float) -> Iterator[tuple[float, Model]]:
     """The bytes per client each way and the model after every round: local gradient steps on the mean loss of a client's
     rows, and the mean of the changes over the owners of a number, by their rows."""
     s = problem.support
@@ -125,15 +125,15 @@ def report(data: Feedback) -> Iterator[str]:
     yield line("EF21, 4 bits up, fitted steps down", ours, next((note for note in noted if note[-1] >= goal), None))
     up, down = (result.facts()[f"bytes {way} per client"] for way in ("up", "down"))
     yield f"    in all {up:,} bytes up, {down:,} down; {result.stopped}; {result.returned}"
-    for steps, rate in LOCAL:
-        rounds = itertools.islice(fedavg(problem, steps, rate), WORK // steps)
+    for steps, rate, decay in LOCAL:
+        rounds = itertools.islice(fedavg(problem, steps, rate, decay), WORK // steps)
         best, reached = (0, 0.0, 0.0, 0.0), None
         for t, (sent, x) in enumerate(rounds, 1):
             best = max(best, (t, sent, sent, score(x)), key=lambda note: note[-1])
             if best[-1] >= goal:
                 reached = best
                 break
-        yield line(f"FedAvg, {steps} local steps of {rate:g}", best[-1], reached, best)
+        yield line(f"FedAvg, {steps} steps of {rate:g}, decay {decay:g}", best[-1], reached, best)
 
 
 def rarity(problem: Any) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import Floats, PerColumn
-from errorfeedback.interop.batches import Slice
+from errorfeedback.interop.batches import Slice, rounded_up, weights_of
 from errorfeedback.interop.layout import ClientData, Parameter
 from errorfeedback.interop.models import Framework, load
 
@@ -49,11 +50,15 @@ class Pytrees(Framework):
         return np.asarray(values), np.asarray(grads)
 
     def of_whole(self, x: PerColumn, client: int) -> tuple[float, Floats]:
-        data = self.whole[client]
-        leaves = [jnp.asarray(part) for part in load(x, self.parameters)]
-        weights = jnp.full(data.m, 1.0 / data.m, dtype=leaves[0].dtype)
-        value, grads = jax.value_and_grad(lambda leaves: self._loss(leaves, weights, data.arrays))(leaves)
+        data, leaves = self.whole[client], load(x, self.parameters)
+        pick = np.arange(rounded_up(data.m) if self.by_row else data.m) % data.m  # few shapes: each is compiled
+        weights = weights_of(np.array([data.m]), len(pick), np.ones(1))[0].astype(x.dtype)
+        value, grads = self._of_whole(leaves, weights, [array[pick] for array in data.arrays])
         return float(value), np.concatenate([np.asarray(g).ravel() for g in grads])
+
+    @cached_property
+    def _of_whole(self) -> Compiled:
+        return jax.jit(jax.value_and_grad(self._loss))
 
     def _compiled(self, slices: tuple[Slice, ...]) -> tuple[Compiled, Compiled]:
         if slices not in self.compiled:
