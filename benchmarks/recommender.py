@@ -32,7 +32,7 @@ WITHIN = 0.005
 EPOCHS, BATCH = 30, 256
 ADAM = list(itertools.product((0.003, 0.01, 0.03), (3e-5, 1e-4, 3e-4)))
 """Learning rates and weight decays."""
-LOCAL = list(itertools.product((5, 20), (2.0, 5.0), (3e-3, 1e-2)))
+LOCAL = [(*local, decay) for local in ((5, 1.0), (5, 3.0), (20, 1.0)) for decay in (1e-4, 3e-4, 6e-4)]
 """Local steps, their size and their weight decay."""
 WORK = 1000
 """Gradients of a client that FedAvg may take."""

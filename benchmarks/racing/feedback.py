@@ -44,7 +44,7 @@ class Feedback:
 
 def feedback(*, users: int, items: int, seed: int) -> Feedback:
     """The most popular item was met by half of the users. Of every user's pairs about a fifth is for testing and a tenth for
-    validation, the rest for training.
+    validation, the rest for training; users that met nothing are left out.
 
     >>> made = feedback(users=30, items=200, seed=0)
     >>> len(made.clients()), min(len(liked) for *_, liked in made.clients()) > 0
@@ -60,4 +60,5 @@ def feedback(*, users: int, items: int, seed: int) -> Feedback:
     liked = (draw.random(len(user)) < 1 / (1 + np.exp(-logits))).astype(np.float64)
     part = np.digitize(draw.random(len(user)), [0.7, 0.8])
     part[np.unique(user, return_index=True)[1]] = TRAIN  # everybody has something to train with
-    return Feedback(user, item, liked, part, users, items)
+    met, number = np.unique(user, return_inverse=True)
+    return Feedback(number, item, liked, part, len(met), items)
