@@ -35,8 +35,8 @@ def test_every_user_has_rows_to_train_with_and_the_most_popular_item_half_of_the
 
 
 def test_the_example_trains_over_few_bit_links():
-    """Its loss comes down, in a tenth of the bits of numbers in full. (What it learns of others' tastes takes more data than a
-    test has: benchmarks/recommender.py.)"""
+    """Its loss comes down, in a tenth of the bits of numbers in full. (What it learns of others' tastes takes more data than
+    a test has: benchmarks/recommender.py.)"""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'errorfeedback[torch]'")
     example = runpy.run_path(str(EXAMPLE))
     torch.manual_seed(0)

@@ -103,7 +103,7 @@ def assert_is_the_module(problem, module, loss, clients, rtol=1e-12):
 def test_gradients_are_those_of_the_module(loss, per_call):
     module = made(Recommender)
     problem = ef.torch.problem(module, loss, data(), clients_per_call=per_call)
-    assert f"{per_call} clients in a call" in str(problem) or per_call == 1
+    assert ("client by client" if per_call == 1 else f"{min(per_call, USERS)} clients in a call") in str(problem)
     assert_is_the_module(problem, module, loss, data())
 
 
@@ -182,6 +182,17 @@ def test_the_bits_are_the_same_wherever_clients_live(per_call):
         other = ef.solve(problem, rounds=25, engine=engine, **FEW)
         assert np.array_equal(one.x, other.x), engine
         assert np.array_equal(one.history["uplink_bits"], other.history["uplink_bits"])
+
+
+def test_a_client_rounds_as_it_does_in_any_shard():
+    """Products of these odd widths round by their place in a batch: a client must keep its own."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(31, 33), nn.Tanh(), nn.Linear(33, 1), nn.Flatten(0)).double()
+    clients = [(torch.randn(96, 31).double(), torch.ones(96).double()) for _ in range(20)]
+    problem = ef.torch.problem(module, BY_ROW, clients, clients_per_call=8)
+    grads, ends = problem.gradients_at(problem.x0), problem.support.indptr
+    for lo, hi in ((1, 20), (3, 6), (7, 10), (10, 17)):
+        assert np.array_equal(problem.shard(lo, hi).gradients_at(problem.x0), grads[ends[lo] : ends[hi]]), (lo, hi)
 
 
 @pytest.mark.parametrize("loss", [BY_ROW, MEAN], ids=["by row", "mean"])
@@ -387,6 +398,8 @@ def test_bad_modules_and_data_are_refused_with_a_reason(name):
 
 
 def test_a_loss_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="clients_per_call = 0; it must be a whole number of at least 1"):
+        ef.torch.problem(linear(), BY_ROW, [plain()], clients_per_call=0)
     with pytest.raises(ValueError, match=r"the loss has shape \(2,\) for 3 rows"):
         ef.torch.problem(linear(), lambda out, target: out[:2], [plain()])
     with pytest.raises(ValueError, match="the loss is 3; it must be a tensor"):

@@ -134,6 +134,13 @@ def test_automatic_needs_no_bound_and_no_guess(floor, factor):
     assert result.certificate.verdict == "not applicable"
 
 
+def test_automatic_needs_no_bound_on_problems_of_the_library_either():
+    draw = np.random.default_rng(0)
+    problem = ef.autoencoder(draw.standard_normal((24, 4)) @ np.diag([3.0, 1.0, 0.1, 0.1]), clients=4, code=2)
+    result = ef.solve(problem, TOP, ef.Automatic(), rounds=300, every=50, x0=0.3 * draw.standard_normal(problem.d))
+    assert result.history["f"][-1] < 0.1 * result.history["f"][0]
+
+
 def test_no_client_tells_a_smoothness_that_it_does_not_know():
     """Before the first upload only who owns what is counted: the L_i of Automatic are 14 bits a client."""
     without, with_bound = (

@@ -150,6 +150,9 @@ def model_problem(
     remarks: Sequence[str],
 ) -> ModelProblem:
     """The problem, checked."""
+    if isinstance(per_call, bool) or not isinstance(per_call, (int, np.integer)) or per_call < 1:
+        raise ValueError(f"clients_per_call = {per_call!r}; it must be a whole number of at least 1")
+    per_call = min(int(per_call), len(clients))
     support, columns = owned_support([owned_numbers(parameters, client.rows) for client in clients], flat_size(parameters))
     made = ModelProblem(
         support=support,
