@@ -150,6 +150,21 @@ def test_no_client_tells_a_smoothness_that_it_does_not_know():
     assert with_bound - without == 14 * N
 
 
+def barrier(w):
+    """-log(1 - w^2) + (w - 2)^2, infinite from |w| = 1 on: without a gradient there."""
+    if np.abs(w[0]) >= 1:
+        return np.inf, np.full(1, np.nan)
+    return float(-np.log(1 - w[0] ** 2) + (w[0] - 2) ** 2), 2 * w / (1 - w**2) + 2 * (w - 2)
+
+
+@pytest.mark.parametrize("rule", [ef.Armijo(guess=50.0), ef.Automatic(guess=50.0)], ids=str)
+def test_a_step_to_where_f_is_infinite_is_taken_back(rule):
+    problem = ef.problem([barrier], [[0]], d=1)
+    result = ef.solve(problem, ef.EF21(ef.TopK(1)), rule, rounds=120)
+    assert np.isinf(result.history["f"]).any()
+    assert abs(float(problem.gradient(result.x)[0])) < 1e-3
+
+
 def hidden(x):
     """Depends on x[2] where x[0] > 3 alone, which no probing near 0 sees."""
     gradient = np.zeros(3)
