@@ -210,7 +210,8 @@ def test_minibatches_are_keyed_by_seed_round_and_client(loss, per_call):
     problem.gradients(ef.Point(x), out)
     assert np.abs(sampled(20, 0) - out).max() < 1e-14
     ends = problem.support.indptr
-    assert np.array_equal(sampled(3, 5)[ends[2] : ends[7]], sampled(3, 5, problem.shard(2, 7)))
+    for size in (3, 12):
+        assert np.array_equal(sampled(size, 5)[ends[2] : ends[7]], sampled(size, 5, problem.shard(2, 7)))
     assert not np.array_equal(sampled(3, 5), sampled(3, 6))
     draws = np.array([sampled(3, t) for t in range(100)])
     assert np.abs(draws.mean(0) - out).max() < 5 * draws.std(0).max() / 10
@@ -250,6 +251,15 @@ def test_datasets_are_read_row_by_row():
     module = nn.Sequential(nn.Linear(4, 1), nn.Flatten(0)).double()
     clients = [tuple(each.tensors) for each in pairs]
     assert_is_the_module(ef.torch.problem(module, BY_ROW, pairs), module, BY_ROW, clients)
+
+
+def test_vectors_without_any_padding():
+    """16 numbers a client, 8 rows of data."""
+    module = nn.Sequential(nn.Linear(16, 1, bias=False), nn.Flatten(0)).double()
+    clients = [(torch.ones(8, 16).double() * k, torch.zeros(8).double()) for k in (1, 2)]
+    for per_call in (1, 2):
+        problem = ef.torch.problem(module, BY_ROW, clients, clients_per_call=per_call)
+        assert_is_the_module(problem, module, BY_ROW, clients)
 
 
 class Flow(nn.Module):

@@ -102,7 +102,9 @@ class Batch:
     present: NDArray[np.bool_]
     """(slots,): False where it only fills an empty place."""
     positions: Integers
-    """(slots, length): where each entry of the padded vectors comes from in the lifted space; its length: from nowhere."""
+    """(slots, length): where each entry of the padded vectors comes from in the lifted space."""
+    nowhere: int
+    """The position of padding: the length of the lifted space."""
     arrays: tuple[NDArray[Any], ...]
     """(slots, rows, ...): the data, padded by repeating the first row."""
     counts: Integers
@@ -114,10 +116,6 @@ class Batch:
     def owned(self) -> NDArray[np.bool_]:
         """(slots, length): the entries of clients that are there."""
         return (self.positions < self.nowhere) & self.present[:, None]
-
-    @cached_property
-    def nowhere(self) -> int:
-        return int(self.positions.max())
 
     @cached_property
     def weights(self) -> Floats:
@@ -152,7 +150,7 @@ def batches(
         ]
         counts = np.array([clients[i].m for i in slots])
         shares = np.array([clients[i].weight for i in slots])
-        yield Batch(slices, slots, present, np.stack(rows), tuple(arrays), counts, shares)
+        yield Batch(slices, slots, present, np.stack(rows), int(ends[-1]), tuple(arrays), counts, shares)
 
 
 def _positions(

@@ -95,7 +95,9 @@ class ModelProblem(OwnProblem):
         own = self._own(at)
         chosen = None if rows is None else sampled_rows(rows, self.rows, self.support.first)
         for batch in self.batches:
-            arrays, weights = (batch.arrays, batch.weights) if chosen is None else self._sampled(batch, *chosen)
+            arrays, weights = batch.arrays, batch.weights
+            if rows is not None and chosen is not None:
+                arrays, weights = self._sampled(batch, rows.size, *chosen)
             losses, grads = self.framework.gradients(own[batch.positions], batch.slices, arrays, weights)
             out[batch.positions[batch.owned]] = grads[batch.owned]
             if values is not None:
@@ -105,10 +107,9 @@ class ModelProblem(OwnProblem):
         """The lifted point, and a zero for the padding."""
         return np.append(at.on(self.support.gather), np.zeros(1, dtype=self.dtype))
 
-    def _sampled(self, batch: Batch, chosen: Integers, ends: Integers) -> tuple[tuple[NDArray[Any], ...], Floats]:
-        """The rows of a sample, padded by repetition to the same number for every client."""
-        counts = np.diff(ends)[batch.members]
-        length = int(counts.max()) if not self.framework.by_row else min(int(counts.max()), batch.arrays[0].shape[1])
+    def _sampled(self, batch: Batch, size: int, chosen: Integers, ends: Integers) -> tuple[tuple[NDArray[Any], ...], Floats]:
+        """The rows of a sample, padded by repetition to the same number for every client, in any shard."""
+        counts, length = np.diff(ends)[batch.members], min(size, batch.arrays[0].shape[1])
         pick = np.minimum(np.arange(length), counts[:, None] - 1)
         within = chosen[ends[batch.members][:, None] + pick] - self.rows[batch.members][:, None]
         slots = np.arange(len(within))[:, None]
