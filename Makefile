@@ -14,7 +14,7 @@ $(VENV)/run.stamp: pyproject.toml
 
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,torch,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,torch,jax,test]'
 	touch $@
 
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.

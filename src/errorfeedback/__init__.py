@@ -10,18 +10,19 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from errorfeedback import caches, extras
+from errorfeedback import caches
 
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
+    from errorfeedback.interop import jax as jax
     from errorfeedback.interop import torch as torch
 
 __version__ = "0.1.0"
 ESTIMATORS = ("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor")
 """They bring scikit-learn along, so they are not in the api."""
-INTEROP = {"torch": "errorfeedback.interop.torch"}
-"""Namespaces for a framework that an extra brings, each named after its package."""
+FRAMEWORKS = ("torch", "jax")
+"""What they add is a namespace each: `ef.torch`, `ef.jax`."""
 
 caches.ensure_kernels()  # before numba is imported by anything
 
@@ -29,11 +30,10 @@ caches.ensure_kernels()  # before numba is imported by anything
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(name)  # a part of the package: Python imports it by itself
+    if name in FRAMEWORKS:
+        return import_module(f"errorfeedback.interop.{name}")
     if name in ESTIMATORS:
         return getattr(import_module("errorfeedback.estimators"), name)
-    if name in INTEROP:
-        extras.require(name, f"errorfeedback.{name}")
-        return import_module(INTEROP[name])
     api = import_module("errorfeedback.api")
     value = vars(api).get(name)
     if value is None:
@@ -47,4 +47,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(ESTIMATORS) | set(INTEROP) | set(api.discovered()))
+    return sorted(public | set(ESTIMATORS) | set(FRAMEWORKS) | set(api.discovered()))

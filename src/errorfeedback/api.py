@@ -69,6 +69,9 @@ from errorfeedback.probes.base import Probe as Probe
 from errorfeedback.problems import losses
 from errorfeedback.problems.autoencoder import autoencoder as autoencoder
 from errorfeedback.problems.base import Problem as Problem
+from errorfeedback.problems.estimated import Estimated as Estimated
+from errorfeedback.problems.functions import problem as problem
+from errorfeedback.problems.gradient_check import check_gradients as check_gradients
 from errorfeedback.problems.linear_models import glm as glm
 from errorfeedback.problems.linear_models import huber as huber
 from errorfeedback.problems.linear_models import least_squares as least_squares

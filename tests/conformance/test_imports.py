@@ -17,7 +17,7 @@ LAYERS = [
     {"report"},
     {"plots"},
     {"api"},
-    {"planner"},
+    {"planner", "interop"},
     {"runtime"},
     {"engines"},
     {"clients"},
@@ -98,7 +98,7 @@ def test_each_optional_dependency_is_imported_in_one_folder():
 
 def test_import_is_light():
     """Names are imported when they are used: the libraries that do the work take seconds."""
-    heavy = CORE_DEPENDENCIES | {"plotly", "pyarrow", "pandas", "mpi4py", "torch"}
+    heavy = CORE_DEPENDENCIES | {"plotly", "pyarrow", "pandas", "mpi4py", "torch", "jax"}
     program = f"import sys, errorfeedback; print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

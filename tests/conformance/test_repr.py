@@ -41,6 +41,7 @@ SHOWN = {
     "logistic": lambda: ef.logistic(np.eye(4), [1, -1, 1, -1], clients=2),
     "scaled": lambda: ef.scaled(ef.synthetic(n=10, d=20, m=3, c=2)),
     "auto-encoder": lambda: ef.autoencoder(np.eye(6), clients=2, code=2),
+    "functions": lambda: ef.problem([lambda w: (float(w @ w), 2 * w)] * 2, [[0, 1], [1]], d=2),
     "result": solved,
     "result without metrics": lambda: solved(metrics=False),
     "history": lambda: solved().history,

@@ -136,7 +136,7 @@ def count():
     result = ef.solve(problem, method, rule, rounds=31, every=31, metrics=False, engine=engine, **more)
     crossed, stayed = world.total(world.up), world.total(own)
     # before round 0; here every rank knows all L_i, and who owns what
-    setup = result.stepsize.setup_bits * result.theory.n + ownership_bits(problem.support, problem.width)
+    setup = result.stepsize.setup_bits(problem) * result.theory.n + ownership_bits(problem.support, problem.width)
     assert 8 * (crossed + stayed) + setup == result.history["uplink_bits"][-1], (crossed, stayed)
     assert (crossed > 0) == (world.size > 1)
     say(f"counted {crossed}")

@@ -102,8 +102,12 @@ def test_a_memory_that_is_lost_is_noticed(problem, tmp_path, monkeypatch):
     """Negative control: without the clients' memory the resumed run differs."""
     whole = run(problem, ef.EF21(ef.TopK(1)))
     broken_off(tmp_path, problem, ef.EF21(ef.TopK(1)))
-    real = memory._map
-    monkeypatch.setattr(memory, "_map", lambda leaf, *trees: real(lambda *leaves: np.zeros_like(leaf(*leaves)), *trees))
+    real = memory.map_memory
+
+    def lost(leaf, *trees, **options):
+        return real(lambda *leaves: np.zeros_like(leaf(*leaves)), *trees, **options)
+
+    monkeypatch.setattr(memory, "map_memory", lost)
     assert not np.array_equal(whole.x, ef.resume(tmp_path).x)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from errorfeedback.core import PerClient
-from errorfeedback.problems.base import Problem, as_bounded, setup_bits
+from errorfeedback.problems.base import Problem, is_bounded, setup_bits
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.spread import Spread, joined_support
 from errorfeedback.smoothness.constants import smoothness
@@ -21,7 +21,7 @@ def joined_problem(part: Problem, seat: Seat) -> Conversation[Problem]:
 def spread_over(part: Problem) -> Conversation[Spread]:
     """The same as everybody can know it: without anybody's rows but those of this place."""
     owned = part.support.by_feature
-    L_i = smoothness(part).L_i if as_bounded(part).bounded else PerClient(np.full(part.n, np.inf))
+    L_i = smoothness(part).L_i if is_bounded(part) else PerClient(np.full(part.n, np.inf))
     everyone = yield owned.sizes, owned.indices, L_i, part.work, digests(part)
     sizes, indices, norms, work, hashes = zip(*everyone, strict=True)
     whole = Spread(

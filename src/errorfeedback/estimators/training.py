@@ -186,7 +186,8 @@ def _before(objective: Objective, run: Result) -> Before:
     """What the first row of the books is made of."""
     n = 8 * run.theory.n
     up, down = setup_bits(objective.problem)
-    rough, owned = run.stepsize.setup_bits * run.theory.n, ownership_bits(run.theory.support, objective.problem.width)
+    rough = run.stepsize.setup_bits(objective.problem) * run.theory.n
+    owned = ownership_bits(run.theory.support, objective.problem.width)
     first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
     return Before(owned / n, up / n, down / n, rough / n, (first_up - up - rough - owned) / n, (first_down - down) / n)
 

@@ -66,6 +66,11 @@ class Problem(ABC):
         return False
 
     @property
+    def x0(self) -> PerColumn:
+        """Where a run starts unless it is told otherwise: one entry per column of the data."""
+        return np.zeros(self.width)
+
+    @property
     def work(self) -> int:
         """How many numbers of data and memory a round goes through: an engine shares it out."""
         return self.support.size
@@ -176,7 +181,7 @@ class Bounded(ABC):
 
     @property
     def bounded(self) -> bool:
-        """Whether there is one."""
+        """Whether there is one, on the Hessians or on their norms L_i alone."""
         return True
 
     def typical_curvature(self) -> CurvatureBound:
@@ -214,6 +219,16 @@ class Normed(ABC):
     def norms(self) -> PerClient:
         """L_i of every client."""
 
+    @property
+    def estimated(self) -> bool:
+        """Whether they are guesses, of which no theorem speaks."""
+        return False
+
+    @property
+    def norms_from(self) -> str:
+        """How they are known."""
+        return "bound (told by every client)"
+
 
 class Prepared(ABC):
     """A problem that took an exchange with the clients before round 0."""
@@ -250,7 +265,7 @@ def as_bounded(problem: Problem) -> Bounded:
     if not isinstance(problem, Bounded):
         raise ValueError(
             f"{type(problem).__name__} has no known bound on its curvature (no global smoothness constant), so no theorem "
-            "gives it a step size; use ef.Constant(gamma) or ef.Automatic(guess=gamma)"
+            "gives it a step size; use ef.Constant(gamma) or ef.Automatic()"
         )
     return problem
 
@@ -258,6 +273,11 @@ def as_bounded(problem: Problem) -> Bounded:
 def curvature_of(problem: Problem) -> CurvatureBound:
     """What bounds the Hessians, or an error that says what to do without."""
     return as_bounded(problem).curvature()
+
+
+def is_bounded(problem: Problem) -> bool:
+    """Whether anything bounds its curvature."""
+    return isinstance(problem, Bounded) and problem.bounded
 
 
 def setup_bits(problem: Problem) -> tuple[int, int]:

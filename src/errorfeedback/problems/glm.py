@@ -230,7 +230,7 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         if not isfinite(of_loss):
             raise ValueError(
                 f"{type(self.loss).__name__} has no bound on its curvature, and what was asked for needs one; "
-                "use ef.Armijo(), ef.Constant(gamma), or ef.Automatic(guess=gamma) on unscaled features"
+                "use ef.Armijo(), ef.Constant(gamma), or ef.Automatic()"
             )
         return CurvatureBound(
             A=self.A,

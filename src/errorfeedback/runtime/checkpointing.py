@@ -12,6 +12,8 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 import errorfeedback
 from errorfeedback.engines.base import SIGNALS, Engine, Interrupted
 from errorfeedback.problems.base import Problem
@@ -102,8 +104,10 @@ def identity(problem: Problem, options: dict[str, Any]) -> dict[str, str]:
 
 
 def data_of(problem: Problem) -> str:
-    """A hash of the data; where they cannot be hashed (functions of the user), of who owns which feature."""
+    """A hash of the data; where they cannot be hashed (functions of the user), of what they answer at two points."""
     try:
         return fingerprint(problem)
     except TypeError:
-        return f"{type(problem).__qualname__} {fingerprint(problem.support)}"
+        near = problem.x0 + np.random.default_rng(0).standard_normal(problem.width)
+        answers = [(problem.values_at(x), problem.gradients_at(x)) for x in (problem.x0, near)]
+        return f"{type(problem).__qualname__} {fingerprint([problem.support, answers])}"

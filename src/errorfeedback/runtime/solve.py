@@ -98,7 +98,8 @@ def solve(
     stop: Sequence[Stop] = (),
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Run `rounds` rounds from x0 (zeros by default) and record every `every`-th, the first `densely` and the last.
+    """Run `rounds` rounds from x0 (zeros by default, or where a problem of your own starts) and record every `every`-th, the
+    first `densely` and the last.
 
     `direction` is what the server makes of the estimate (`Steepest()`), `downlink` how its step reaches the clients
     (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only, and f where a rule hears it
@@ -121,7 +122,7 @@ def solve(
     stepsize.check(method, direction)
     direction.check(prox)
     downlink.check(method, prox)
-    start = np.zeros(problem.width) if x0 is None else _checked_start(problem, x0)
+    start = _checked_start(problem, problem.x0 if x0 is None else x0)
     options: dict[str, Any] = {
         "method": method,
         "stepsize": stepsize,
@@ -186,7 +187,7 @@ def carry_out(
     proof = stepsize.proof(theory, method)
     ledger = Ledger(problem.support, 8 * problem.dtype.itemsize, stepsize.commands)
     up, down = setup_bits(problem)
-    ledger.prepared(up + stepsize.setup_bits * problem.n, down, ownership_bits(problem.support, problem.width))
+    ledger.prepared(up + stepsize.setup_bits(problem) * problem.n, down, ownership_bits(problem.support, problem.width))
     observer = Observer(theory, proof, f_star, prox)
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
     start = problem.restrict(x0).copy()
@@ -210,7 +211,9 @@ def carry_out(
         stopped=ended.stopped,
         returned=ended.returned,
         f_star=f_star,
-        certificate=certify(history, method, type(stepsize).__name__, proof, problem.dtype),
+        certificate=certify(
+            history, method, type(stepsize).__name__, proof, problem.dtype, estimated=theory.smoothness.estimated
+        ),
     )
 
 

@@ -91,6 +91,11 @@ class Smoothness:
         return self.curvature.attained
 
     @property
+    def estimated(self) -> bool:
+        """Whether the constants are guesses, of which no theorem speaks."""
+        return False
+
+    @property
     def L_plus_exact(self) -> bool:
         return self.curvature.quadratic and not self.curvature.diagonal
 
@@ -109,11 +114,15 @@ class Smoothness:
         """How each constant was computed."""
         return {
             "L": self._L.words,
-            "L_i": f"{'exact' if self.attained else 'bound'} "
-            "(dense eigenvalue of the smaller Gram matrix, Lanczos for large clients)",
+            "L_i": self._norms_from,
             "L_plus": self._L_plus[1],
             "L_pm": self._L_pm[1],
         }
+
+    @property
+    def _norms_from(self) -> str:
+        kind = "exact" if self.attained else "bound"
+        return f"{kind} (dense eigenvalue of the smaller Gram matrix, Lanczos for large clients)"
 
     @cached_property
     def _L(self) -> Eigenvalue:
@@ -166,15 +175,27 @@ class Smoothness:
 
 
 class Bounds(Smoothness):
-    """What the L_i alone say, where the rows lie on several ranks:
+    """What the L_i alone say, where nobody has all rows, or where there are none:
 
     L <= (1/n) max_j sum_{i in I_j} L_i, because <v, H_i v> <= L_i ||v on J_i||^2; L_plus as in Lemma 2.
     """
 
     @cached_property
     def L_i(self) -> PerClient:
-        assert isinstance(self.problem, Normed)
-        return self.problem.norms
+        return self._normed.norms
+
+    @property
+    def estimated(self) -> bool:
+        return self._normed.estimated
+
+    @property
+    def _normed(self) -> Normed:
+        assert isinstance(self.problem, Normed), "others have Smoothness"
+        return self.problem
+
+    @property
+    def _norms_from(self) -> str:
+        return self._normed.norms_from
 
     @property
     def convex(self) -> bool:

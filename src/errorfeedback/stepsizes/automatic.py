@@ -12,7 +12,8 @@ theta is; beta is that less the curvature part. Before that modes swing and stil
 set-point s_t rises from 0.1 to 0.45 within some 60 rounds.
 
 Start: a quarter of Polyak's step, (f(x) - lower bound of f) / (4 ||g||^2), and at most 64 times the inverse of
-max_j (1/n) sum_{i in I_j} L_i >= L. For this every client tells its own smoothness L_i once, in 14 bits, before round 0.
+max_j (1/n) sum_{i in I_j} L_i >= L. For this every client tells its own smoothness L_i once, in 14 bits, before round 0;
+where nothing bounds the L_i, Polyak's share alone decides, and without a lower bound on f the first step has length 1.
 
 Guard: the clients tell f_i in the first 6 rounds and in every tenth. If the loss is above the best one by more than a
 tenth of all progress, everybody goes back to the best point (clients keep a copy of g_i), gamma is quartered, and one
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import exp, isfinite
+from math import exp, inf, isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -36,6 +37,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.probes.base import Probes
 from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.slopes import Slopes
+from errorfeedback.problems.base import Problem, is_bounded
 from errorfeedback.stepsizes.base import StepSize, Telemetry, Verdict
 from errorfeedback.theory.analysis import Theory
 
@@ -112,18 +114,19 @@ class Automatic(StepSize):
         return True
 
     def notes(self, theory: Theory, method: Method) -> tuple[str, ...]:
+        first = ", and L_i once for the first guess" if self.setup_bits(theory.problem) else ""
         return (
             "gamma followed the slope that is left after each step: one short number per client and round, f_i in the first "
-            f"{EARLY} rounds, in every {SPARSE}th and at the end, and L_i once for the first guess, all counted; a "
-            "heuristic with a way back, not a theorem",
+            f"{EARLY} rounds, in every {SPARSE}th and at the end{first}, all counted; a heuristic with a way back, not a "
+            "theorem",
         )
 
-    @property
-    def setup_bits(self) -> int:
-        return ROUGH_BITS if self.guess is None else 0
+    def setup_bits(self, problem: Problem) -> int:
+        return ROUGH_BITS if self.guess is None and is_bounded(problem) else 0
 
     def start(self, theory: Theory, method: Method) -> Guarded:
-        gamma = LONGEST / bound_of_clients(theory) if self.guess is None else self.guess
+        longest = LONGEST / bound_of_clients(theory) if self.setup_bits(theory.problem) else inf
+        gamma = longest if self.guess is None else self.guess
         return Guarded(gamma, ROUGH_BITS if method.error_feedback else VALUE_BITS, theory.problem.lower_bound)
 
     def ask(self, state: Guarded) -> Probes:
@@ -138,7 +141,7 @@ class Automatic(StepSize):
         after = self._judged(state, telemetry.loss)
         if after.verdict is not Verdict.RESTORE:
             after = self._adapted(after, telemetry)
-        return after.gamma, replace(after, t=state.t + 1)
+        return (after.gamma if isfinite(after.gamma) else 1.0), replace(after, t=state.t + 1)  # infinite: nowhere to go yet
 
     def _judged(self, state: Guarded, loss: float | None) -> Guarded:
         """Lost, better than ever, or neither."""
@@ -172,4 +175,6 @@ class Automatic(StepSize):
         assert telemetry.loss is not None, "rounds before the first move tell it"
         if not telemetry.direction2:
             return state
-        return replace(state, gamma=min(state.gamma, POLYAK * (telemetry.loss - state.floor) / telemetry.direction2))
+        polyak = POLYAK * (telemetry.loss - state.floor) / telemetry.direction2
+        first = min(state.gamma, polyak)
+        return replace(state, gamma=first if isfinite(first) else telemetry.direction2**-0.5)

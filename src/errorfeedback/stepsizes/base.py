@@ -12,6 +12,7 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
 from errorfeedback.probes.losses import Losses
+from errorfeedback.problems.base import Problem
 from errorfeedback.theory.analysis import Theory
 from errorfeedback.theory.proof import Proof
 
@@ -84,8 +85,7 @@ class StepSize(ABC):
     searches: ClassVar[bool] = False
     """It refuses steps: directions are made at accepted points only, and the last one is kept and returned."""
 
-    @property
-    def setup_bits(self) -> int:
+    def setup_bits(self, problem: Problem) -> int:
         """Bits up per client, once, before round 0: what the rule must know to begin."""
         return 0
 

@@ -78,9 +78,14 @@ class Certificate:
         )
 
 
-def certify(history: History, method: Method, rule: str, proof: Proof | None, dtype: np.dtype[Any]) -> Certificate:
-    """Check a rule's theorem on the history that it made."""
-    reason = _silent(history, method, rule, proof)
+GUESSED = "the L_i were estimated, and no theorem speaks of guesses; give smoothness= bounds on them"
+
+
+def certify(
+    history: History, method: Method, rule: str, proof: Proof | None, dtype: np.dtype[Any], *, estimated: bool = False
+) -> Certificate:
+    """Check a rule's theorem on the history that it made; `estimated`: its constants are guesses."""
+    reason = GUESSED if estimated else _silent(history, method, rule, proof)
     if proof is None or reason:
         return Certificate(rule, reason)
     start = int(np.searchsorted(history["round"], proof.first))

@@ -1,0 +1,50 @@
+"""The example of a recommender is short, and it trains; its data are what they say."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from racing.feedback import TEST, TRAIN, VALID, feedback  # noqa: E402
+
+EXAMPLE = ROOT / "examples" / "recommender.py"
+
+
+def test_the_example_is_at_most_forty_lines():
+    text = EXAMPLE.read_text()
+    places = {k for node in ast.parse(text).body[1:] for k in range(node.lineno - 1, node.end_lineno)}
+    assert sum(bool(text.splitlines()[k].strip()) for k in places) <= 40
+
+
+def test_every_user_has_rows_to_train_with_and_the_most_popular_item_half_of_the_users():
+    made = feedback(users=60, items=90, seed=1)
+    clients = made.clients()
+    assert 50 <= len(clients) == made.users <= 60
+    assert all(len(liked) for *_, liked in clients)
+    assert all((user == i).all() for i, (user, _, _) in enumerate(clients))
+    assert np.bincount(made.item).max() == 30
+    sizes = [len(made.rows(part)[0]) / len(made.user) for part in (TRAIN, VALID, TEST)]
+    assert sizes == pytest.approx([0.7, 0.1, 0.2], abs=0.05)
+
+
+def test_the_example_trains_over_few_bit_links():
+    """Its loss comes down, in a tenth of the bits of numbers in full. (What it learns of others' tastes takes more data than
+    a test has: benchmarks/recommender.py.)"""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'errorfeedback[torch]'")
+    example = runpy.run_path(str(EXAMPLE))
+    torch.manual_seed(0)
+    data = feedback(users=60, items=40, seed=0)
+    module = example["Recommender"](data.users, data.items).double()
+    problem = example["problem_of"](module, data.clients())
+    result = example["train"](module, problem, data.rows(VALID))
+    f = result.history["f"]
+    assert f[-1] < 0.2 * f[0]
+    assert np.isfinite(result.history["validation"]).sum() > 5
+    assert result.history["uplink_bits"][-1] < 0.1 * 64 * problem.support.size * result.rounds
