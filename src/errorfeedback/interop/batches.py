@@ -48,7 +48,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Place:
+class BatchPlace:
     """Where a client is computed: which shape, which batch of that shape, and which place in it."""
 
     shape: Shape
@@ -56,7 +56,7 @@ class Place:
     slot: int
 
 
-def places(clients: Sequence[ClientData], per_call: int, by_row: bool) -> list[Place]:
+def places(clients: Sequence[ClientData], per_call: int, by_row: bool) -> list[BatchPlace]:
     """A place for every client. `by_row`: the loss is given for each row, so that rows can be padded."""
     seen: Counter[Shape] = Counter()
     out = []
@@ -65,7 +65,7 @@ def places(clients: Sequence[ClientData], per_call: int, by_row: bool) -> list[P
         if per_call > 1:
             rows, m = tuple(rounded_up(k) for k in rows), rounded_up(m) if by_row else m
         shape = Shape(client.kind, rows, m)
-        out.append(Place(shape, *divmod(seen[shape], per_call)))
+        out.append(BatchPlace(shape, *divmod(seen[shape], per_call)))
         seen[shape] += 1
     return out
 
@@ -130,7 +130,11 @@ def weights_of(counts: Integers, length: int, shares: Floats) -> Floats:
 
 
 def batches(
-    parameters: Sequence[Parameter], clients: Sequence[ClientData], where: Sequence[Place], ends: Integers, per_call: int
+    parameters: Sequence[Parameter],
+    clients: Sequence[ClientData],
+    where: Sequence[BatchPlace],
+    ends: Integers,
+    per_call: int,
 ) -> Iterator[Batch]:
     """The batches of a shard's clients, whose segments of the lifted space end at `ends`."""
     members: dict[tuple[Shape, int], list[int]] = {}

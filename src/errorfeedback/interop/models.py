@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerColumn, Point, Sample, precision
-from errorfeedback.interop.batches import Batch, Place, Slice, batches, places, weights_of
+from errorfeedback.interop.batches import Batch, BatchPlace, Slice, batches, places, weights_of
 from errorfeedback.interop.layout import ClientData, Parameter, described, flat_size, owned_numbers
 from errorfeedback.keyed import sampled_rows
 from errorfeedback.problems.estimated import Estimated, known_norms
@@ -59,7 +59,7 @@ class ModelProblem(OwnProblem):
 
     parameters: tuple[Parameter, ...]
     clients: Sequence[ClientData]
-    places: Sequence[Place]
+    places: Sequence[BatchPlace]
     per_call: int
     """Clients whose gradients are computed in one call."""
     framework: Framework

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from errorfeedback.core import Integers, Lifted
-from errorfeedback.interop.torch.tracked import ONE_BIT, Place, Tracked
+from errorfeedback.interop.torch.tracked import ONE_BIT, ProcessRank, Tracked
 from errorfeedback.methods.base import Method
 from errorfeedback.sparsity.support import Support, add_at
 from errorfeedback.wire.bits import Bytes
@@ -21,15 +21,15 @@ class DenseParameter(Tracked):
 
     kind: ClassVar[str] = "dense"
 
-    def __init__(self, name: str, parameter: torch.Tensor, method: Method, place: Place, numbers: Integers) -> None:
-        super().__init__(name, parameter, method, place)
+    def __init__(self, name: str, parameter: torch.Tensor, method: Method, process: ProcessRank, numbers: Integers) -> None:
+        super().__init__(name, parameter, method, process)
         d, ends = self.size, np.array([0, self.size])
-        owners = np.broadcast_to(place.ranks, (d,))
+        owners = np.broadcast_to(process.ranks, (d,))
         self.supports = [
-            Support(indptr=ends, indices=numbers[:d], d=d, first=i, counts=owners, n_total=place.ranks)
-            for i in range(place.ranks)
+            Support(indptr=ends, indices=numbers[:d], d=d, first=i, counts=owners, n_total=process.ranks)
+            for i in range(process.ranks)
         ]
-        self.method = method.bind(self.supports[place.rank])
+        self.method = method.bind(self.supports[process.rank])
         self.operators = [self.method.compressor.on(support) for support in self.supports]
         self.total = np.empty(d, dtype=self.dtype)
 
@@ -38,7 +38,7 @@ class DenseParameter(Tracked):
         return [each.frames.cost(len(ONE_BIT), 8 * self.dtype.itemsize).bits // 8 for each in known]
 
     def message(self, gradient: torch.Tensor) -> Bytes:
-        operator = self.operators[self.place.rank]
+        operator = self.operators[self.process.rank]
         message, beside = self.spoken(Lifted(gradient.reshape(-1).numpy()), operator)
         return encode(message, self.method.known(operator, self.ctx), self.ctx, beside, ONE_BIT)
 

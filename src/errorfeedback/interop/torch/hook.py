@@ -20,7 +20,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.interop.torch.dense_parameter import DenseParameter
 from errorfeedback.interop.torch.saved_state import State, restore, state_of
 from errorfeedback.interop.torch.table_parameter import TableParameter
-from errorfeedback.interop.torch.tracked import Place, Tracked
+from errorfeedback.interop.torch.tracked import ProcessRank, Tracked
 from errorfeedback.methods.base import Method
 
 MethodOf: TypeAlias = Callable[[str, torch.nn.Parameter], Method]
@@ -42,8 +42,8 @@ def hook(ddp: DistributedDataParallel, method: Method | MethodOf, *, seed: int =
     if ddp.mixed_precision is not None:
         raise ValueError("DDP with mixed_precision has a hook of its own; use torch.autocast in its place")
     group = ddp.process_group
-    place = Place(dist.get_rank(group), dist.get_world_size(group), seed)
-    made = Hook(ddp, method, place)
+    process = ProcessRank(dist.get_rank(group), dist.get_world_size(group), seed)
+    made = Hook(ddp, method, process)
     ddp.register_comm_hook(made, _run)
     return made
 
@@ -51,8 +51,8 @@ def hook(ddp: DistributedDataParallel, method: Method | MethodOf, *, seed: int =
 class Hook:
     """What `hook` returns: the memory of this process. `bytes_sent`: how long its messages were so far."""
 
-    def __init__(self, ddp: DistributedDataParallel, method: Method | MethodOf, place: Place) -> None:
-        self.group, self.place, self.bytes_sent = ddp.process_group, place, 0
+    def __init__(self, ddp: DistributedDataParallel, method: Method | MethodOf, process: ProcessRank) -> None:
+        self.group, self.process, self.bytes_sent = ddp.process_group, process, 0
         named = [(n, p) for n, p in ddp.module.named_parameters() if p.requires_grad and n not in ddp.parameters_to_ignore]
         tables = {
             module.weight
@@ -65,16 +65,16 @@ class Hook:
             own = method if isinstance(method, Method) else method(name, p)
             _check(name, p, own, ddp)
             self.tracked[p] = (
-                TableParameter(name, p, own, place) if p in tables else DenseParameter(name, p, own, place, numbers)
+                TableParameter(name, p, own, process) if p in tables else DenseParameter(name, p, own, process, numbers)
             )
 
     def state_dict(self) -> State:
         """All that later steps of this process depend on, beside model and optimiser. Every process saves its own."""
-        return state_of(list(self.tracked.values()), self.place)
+        return state_of(list(self.tracked.values()), self.process)
 
     def load_state_dict(self, state: State) -> None:
         """Go on, bit for bit, from a state of this process, or from the `mean_state` of any number of processes."""
-        restore(state, list(self.tracked.values()), self.place)
+        restore(state, list(self.tracked.values()), self.process)
 
     def step(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
         """Send what the methods have to say about a bucket's gradients; its future is their estimates."""
@@ -83,16 +83,16 @@ class Hook:
         lengths = np.array([each.lengths() for each in tracked])  # (parameters, processes)
         ends = np.vstack([np.zeros_like(lengths[:1]), np.cumsum(lengths, axis=0)])
         mine = np.zeros(ends[-1].max(), dtype=np.uint8)
-        for each, gradient, start in zip(tracked, gradients, ends[:-1, self.place.rank], strict=True):
+        for each, gradient, start in zip(tracked, gradients, ends[:-1, self.process.rank], strict=True):
             message = each.message(_on_host(gradient, each))
             mine[start : start + len(message)] = message
         self.bytes_sent += len(mine)
         own = torch.from_numpy(mine).to(buffer.device)
-        everybody = own.new_empty(self.place.ranks * len(own))
+        everybody = own.new_empty(self.process.ranks * len(own))
         work = dist.all_gather_single(everybody, own, group=self.group, async_op=True)
 
         def receive(_: object) -> torch.Tensor:
-            sent = everybody.cpu().numpy().reshape(self.place.ranks, -1)
+            sent = everybody.cpu().numpy().reshape(self.process.ranks, -1)
             estimates = [
                 each.estimate([row[lo:hi] for row, lo, hi in zip(sent, start, stop, strict=True)])
                 for each, (start, stop) in zip(tracked, pairwise(ends), strict=True)

@@ -15,7 +15,7 @@ import torch
 
 from errorfeedback.clients.memory import map_memory
 from errorfeedback.interop.torch.table_parameter import joined, relaid
-from errorfeedback.interop.torch.tracked import Place, Saved, Tracked
+from errorfeedback.interop.torch.tracked import ProcessRank, Saved, Tracked
 
 State: TypeAlias = dict[str, Any]
 """What `state_dict` returns."""
@@ -24,19 +24,19 @@ MEMORIES = ("client", "server", "rows", "served_rows")
 """What of a saved parameter is arrays, in tuples, lists, dicts and dataclasses."""
 
 
-def state_of(tracked: Sequence[Tracked], place: Place) -> State:
+def state_of(tracked: Sequence[Tracked], process: ProcessRank) -> State:
     """The state of one process."""
     parameters = {each.name: _as_tensors(each.save()) for each in tracked}
-    return {"format": FORMAT, "rank": place.rank, "ranks": place.ranks, "parameters": parameters}
+    return {"format": FORMAT, "rank": process.rank, "ranks": process.ranks, "parameters": parameters}
 
 
-def restore(state: State, tracked: Sequence[Tracked], place: Place) -> None:
+def restore(state: State, tracked: Sequence[Tracked], process: ProcessRank) -> None:
     """Go on from a state of this process, or from a mean."""
     _check_format(state)
-    if state["rank"] is not None and (state["rank"], state["ranks"]) != (place.rank, place.ranks):
+    if state["rank"] is not None and (state["rank"], state["ranks"]) != (process.rank, process.ranks):
         raise ValueError(
-            f"the state is that of process {state['rank']} of {state['ranks']}, and this is process {place.rank} of "
-            f"{place.ranks}; give every process its own, or ef.torch.mean_state of all of them where their number changed"
+            f"the state is that of process {state['rank']} of {state['ranks']}, and this is process {process.rank} of "
+            f"{process.ranks}; give every process its own, or ef.torch.mean_state of all of them where their number changed"
         )
     parameters, names = state["parameters"], {each.name for each in tracked}
     missing, unknown = sorted(names - set(parameters)), sorted(set(parameters) - names)

@@ -15,7 +15,7 @@ import torch
 
 from errorfeedback.clients.memory import map_memory
 from errorfeedback.core import Floats, Integers, Lifted, Round
-from errorfeedback.interop.torch.tracked import ONE_BIT, Place, Saved, Tracked
+from errorfeedback.interop.torch.tracked import ONE_BIT, ProcessRank, Saved, Tracked
 from errorfeedback.methods.base import Method
 from errorfeedback.sparsity.support import Support, add_at, runs
 from errorfeedback.wire.bits import Bytes
@@ -35,30 +35,30 @@ class TableParameter(Tracked):
 
     kind: ClassVar[str] = "table"
 
-    def __init__(self, name: str, parameter: torch.Tensor, method: Method, place: Place) -> None:
-        super().__init__(name, parameter, method, place)
+    def __init__(self, name: str, parameter: torch.Tensor, method: Method, process: ProcessRank) -> None:
+        super().__init__(name, parameter, method, process)
         self.width = self.size // len(parameter)
         self.rows: Integers = FIRST_ROW
         self.served_rows: Integers = NO_ROWS
-        self.whole = [self._support(np.broadcast_to(np.int64(0), (self.size,)), i) for i in range(place.ranks)]
-        self.method = method.bind(self.whole[place.rank])
+        self.whole = [self._support(np.broadcast_to(np.int64(0), (self.size,)), i) for i in range(process.ranks)]
+        self.method = method.bind(self.whole[process.rank])
         self._check_names()
         self.operator = self.method.compressor.on(self._owned())
         self.longest = [self._longest(support) for support in self.whole]
 
     def _support(self, features: Integers, rank: int) -> Support:
         """A process with these numbers of the table. (Those of `whole` are all the same: the wire asks for ends alone.)"""
-        ends, ranks = np.array([0, len(features)]), self.place.ranks
+        ends, ranks = np.array([0, len(features)]), self.process.ranks
         owners = np.broadcast_to(ranks, (self.size,))
         return Support(indptr=ends, indices=features, d=self.size, first=rank, counts=owners, n_total=ranks)
 
     def _owned(self) -> Support:
-        return self._support(runs(self.rows, self.width), self.place.rank)
+        return self._support(runs(self.rows, self.width), self.process.rank)
 
     def _check_names(self) -> None:
-        operator = self.method.compressor.on(self.whole[self.place.rank])
+        operator = self.method.compressor.on(self.whole[self.process.rank])
         for t in (0, 1):
-            positions = self.method.known(operator, Round(t, self.place.seed)).positions
+            positions = self.method.known(operator, Round(t, self.process.seed)).positions
             if positions is None or len(positions):
                 raise ValueError(
                     f"{self.name!r} has sparse gradients, and {self.method} does not say which numbers it sends, and others "
@@ -95,7 +95,7 @@ class TableParameter(Tracked):
 
     def _named(self, message: Message) -> Message:
         """The same with numbers of the whole table."""
-        support, places = self.whole[self.place.rank], message.positions
+        support, places = self.whole[self.process.rank], message.positions
         assert places is not None, "_check_names"
         counts = np.array([len(places)])
         frames = Frames(counts, counts * bits_per_index(support.sizes), message.frames.coding, announced=False)

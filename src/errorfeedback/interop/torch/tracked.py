@@ -32,7 +32,7 @@ ONE_BIT = np.ones(1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessRank:
     """Which process this is, of how many."""
 
     rank: int
@@ -63,8 +63,8 @@ class Tracked(ABC):
     kind: ClassVar[str]
     """What a saved state calls it."""
 
-    def __init__(self, name: str, parameter: torch.Tensor, method: Method, place: Place) -> None:
-        self.name, self.method, self.place = name, method, place
+    def __init__(self, name: str, parameter: torch.Tensor, method: Method, process: ProcessRank) -> None:
+        self.name, self.method, self.process = name, method, process
         self.dtype = np.dtype(np.float64 if parameter.dtype == torch.float64 else np.float32)
         self.shape, self.size = tuple(parameter.shape), parameter.numel()
         self.t = 0
@@ -73,7 +73,7 @@ class Tracked(ABC):
 
     @property
     def ctx(self) -> Round:
-        return Round(self.t, self.place.seed)
+        return Round(self.t, self.process.seed)
 
     @abstractmethod
     def lengths(self) -> list[int]:
@@ -113,7 +113,7 @@ class Tracked(ABC):
 
     def served(self, total: Floats) -> Model:
         """g, from the sum of what all sent."""
-        total /= self.place.ranks
+        total /= self.process.ranks
         mean = Model(total)
         g, self.server = (
             self.method.server_init(mean, self.ctx) if self.t == 0 else self.method.server(self.server, mean, self.ctx)
