@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback import extras
 
 torch = pytest.importorskip("torch", reason="no torch: pip install 'errorfeedback[torch]'")
 
@@ -249,9 +248,3 @@ def test_a_mean_needs_the_states_of_all_processes():
     state = {"format": 1, "rank": 0, "ranks": 2, "parameters": {}}
     with pytest.raises(ValueError, match=r"those of processes \[0, 0\] of 2; give those of all, once each"):
         ef.torch.mean_state([state, state])
-
-
-def test_without_torch_one_sentence_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"errorfeedback.torch needs torch: pip install 'errorfeedback\[torch\]'"):
-        ef.torch  # noqa: B018
