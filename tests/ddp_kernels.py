@@ -7,10 +7,10 @@ import torch._dynamo  # DistributedDataParallel wants it
 
 import errorfeedback as ef
 from errorfeedback.interop.torch.dense_parameter import DenseParameter
-from errorfeedback.interop.torch.hook import Place
 from errorfeedback.interop.torch.table_parameter import TableParameter
+from errorfeedback.interop.torch.tracked import ProcessRank
 
-alone, numbers, gradient = Place(0, 1, 0), torch.arange(6, dtype=torch.int32).numpy(), torch.ones(3, 2)
+alone, numbers, gradient = ProcessRank(0, 1, 0), torch.arange(6, dtype=torch.int32).numpy(), torch.ones(3, 2)
 for compressor in (ef.TopK(2), ef.PowersOfTwo(4), ef.Rounded(ef.TopK(2), ef.PowersOfTwo(4))):
     for method in (ef.EF14(compressor), ef.EF21(compressor, "compressed")):
         dense = DenseParameter("dense", gradient, method, alone, numbers)

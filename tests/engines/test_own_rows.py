@@ -89,7 +89,10 @@ def test_a_loss_without_a_bound_runs_there_too_and_no_theorem_hears_of_it():
     options = {"rounds": 40, "every": 7, "direction": ef.LBFGS(), "metrics": False}
     one = ef.solve(ef.scaled(counted(0, N)), ef.EF21(ef.PowersOfTwo(4)), ef.Armijo(), **options)
     assert_same_bits(one, ef.solve(problem, ef.EF21(ef.PowersOfTwo(4)), ef.Armijo(), engine=engine, **options))
-    for rule in (ef.RareFeatures(), ef.Automatic(), ef.EF21Standard()):
+    options = {"rounds": 40, "metrics": False}
+    one = ef.solve(ef.scaled(counted(0, N)), ef.EF21(ef.TopK(2)), ef.Automatic(), **options)
+    assert_same_bits(one, ef.solve(problem, ef.EF21(ef.TopK(2)), ef.Automatic(), engine=engine, **options))
+    for rule in (ef.RareFeatures(), ef.EF21Standard()):
         with pytest.raises(ValueError, match="the loss of this problem has no bound on its curvature"):
             ef.solve(problem, ef.EF21(ef.TopK(2)), rule, rounds=1, engine=engine)
 
