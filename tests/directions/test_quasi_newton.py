@@ -159,3 +159,20 @@ def test_a_refused_point_far_off_teaches_nothing(times, learns):
     pairs = Pairs(np.zeros(3), np.ones(3))
     after = pairs.refused(np.ones(3), times * np.ones(3), PLAIN, 5)
     assert (after.scale is not None) is learns
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-160])
+def test_pairs_whose_products_have_lost_their_digits_say_nothing(size):
+    """s'y and y'y are 0, or have a few bits left: the scale would be anything, or a division by 0."""
+    rng = np.random.default_rng(0)
+    s = rng.standard_normal(D)
+    pairs = Pairs(np.zeros(D), np.zeros(D)).learned(size * s, size * s, PLAIN, MEMORY)
+    assert pairs.known is None
+    assert pairs.scale is None
+    assert Pairs(np.zeros(D), np.zeros(D)).learned(1e-100 * s, 1e-100 * s, PLAIN, MEMORY).scale == pytest.approx(1.0)
+
+
+def test_a_model_that_cannot_be_inverted_falls_back_to_its_first_matrix():
+    nothing, v = (np.zeros(D),), np.arange(1.0, D + 1)
+    degenerate = Pairs(np.zeros(D), v, Secants(nothing, nothing, np.zeros((1, 1)), np.zeros((1, 1))), scale=0.5)
+    assert degenerate.quadratic(PLAIN)(v) == pytest.approx(2.0 * v @ v)

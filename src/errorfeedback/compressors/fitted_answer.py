@@ -10,7 +10,7 @@ nothing has to be said about the answer:
     in more:                           16 bits,          SmallFloat(6, 9)
 
 and not fewer than `least`. alpha is that of the coarsest. Where the downlink has one coding only, or nobody moves, the
-coarsest is what is sent. On 1,000 hostile problems (`tests/descending.py`) it takes the place of 4 bits throughout.
+coarsest is what is sent. What it does for hard problems: docs/theory.md, section 14.
 """
 
 from __future__ import annotations
