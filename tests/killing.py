@@ -11,6 +11,7 @@ bit for bit, with a run that was left alone.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import signal
@@ -176,7 +177,7 @@ def main():
         return
     begin = time.time()
     counts = kill_many(given.engine, given.kills, np.random.default_rng(given.seed))
-    print(given.engine, counts, f"{time.time() - begin:.0f} s")
+    print(json.dumps({"engine": given.engine, **counts, "seconds": round(time.time() - begin)}))
     sys.exit(counts["lost"] > 0)
 
 
