@@ -28,16 +28,14 @@ def mpiexec(ranks, *words):
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
 
 
-def started(command):
+def started(command, **options):
     """A process that hears SIGINT, also where these tests run in the background of a shell, which makes children deaf."""
-    return subprocess.Popen(
-        list(map(str, command)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child inherits deafness, and no handler
+    try:
+        return subprocess.Popen(list(map(str, command)), **pipes | options)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Job:

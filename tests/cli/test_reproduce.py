@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
+from launching import started
 from typer.testing import CliRunner
 
 from errorfeedback.cli.app import app
@@ -93,13 +93,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     """A terminal's Ctrl-C goes to the whole group of processes."""
     words = ["reproduce", "figure-2", "table-1", "--out", str(tmp_path), "--jobs", "1", "--rounds", "20000"]
     command = [sys.executable, "-m", "errorfeedback", *words]
-    process = subprocess.Popen(
-        command,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (a shell's background jobs ignore it)
-    )
+    process = started(command, start_new_session=True)
     try:
         deadline = time.monotonic() + 120
         while not list(tmp_path.glob("curves/*.csv")) and time.monotonic() < deadline:
