@@ -53,6 +53,22 @@ METHOD = {
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
 }
+THREE_POINT = {
+    "CLAG": lambda m, p, C: reference.clag(C, m.zeta),
+    "EF21Plus": lambda m, p, C: reference.plus(C),
+    "ThreePointV1": lambda m, p, C: reference.v1(C),
+    "ThreePointV2": lambda m, p, C: reference.v2(C, compressor_of(m.follower, p)),
+    "ThreePointV3": lambda m, p, C: reference.v3(C, three_point_of(m.inner, p)),
+    "ThreePointV4": lambda m, p, C: reference.v4(C, compressor_of(m.first, p)),
+    "ThreePointV5": lambda m, p, C: reference.v5(C, m.p, SEED),
+}
+METHOD |= {
+    name: lambda m, p, x, gamma, C: reference.three_point(p, x, gamma, ROUNDS, three_point_of(m, p)) for name in THREE_POINT
+}
+
+
+def three_point_of(method, literal):
+    return THREE_POINT[type(method).__name__](method, literal, compressor_of(method.compressor, literal))
 
 
 def rounded_of(c, compress, problem):

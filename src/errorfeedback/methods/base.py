@@ -44,6 +44,8 @@ class Method(ABC):
     """Clients keep gradient estimates and send what is missing from them."""
     rests: ClassVar[bool] = False
     """A client that does not answer in a round does nothing in it, so that it need not know x."""
+    announces: ClassVar[bool] = True
+    """Both sides know before a round how many values every client sends in it."""
     memory: ClassVar[int] = 0
     """Numbers that a client keeps per feature between rounds."""
 
