@@ -35,6 +35,7 @@ from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
 from errorfeedback.directions.diagonal import Diagonal as Diagonal
 from errorfeedback.directions.few_bit_hessians import Curvature as Curvature
+from errorfeedback.directions.heavy_ball import HeavyBall as HeavyBall
 from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest
 from errorfeedback.downlinks.base import Broadcast as Broadcast
@@ -43,6 +44,7 @@ from errorfeedback.downlinks.base import Step as Step
 from errorfeedback.downlinks.changed import Changed as Changed
 from errorfeedback.downlinks.compressed import Compressed as Compressed
 from errorfeedback.downlinks.fitted_step import FittedStep as FittedStep
+from errorfeedback.downlinks.primal import Primal as Primal
 from errorfeedback.downlinks.rounded_step import RoundedStep as RoundedStep
 from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.base import Engine as Engine
@@ -54,11 +56,15 @@ from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
+from errorfeedback.methods.choco import Choco as Choco
 from errorfeedback.methods.clag import CLAG as CLAG
 from errorfeedback.methods.dcgd import DCGD as DCGD
 from errorfeedback.methods.dgd import DGD as DGD
+from errorfeedback.methods.e_control import EControl as EControl
 from errorfeedback.methods.ef14 import EF14 as EF14
+from errorfeedback.methods.ef14_momentum import EF14Momentum as EF14Momentum
 from errorfeedback.methods.ef21 import EF21 as EF21
+from errorfeedback.methods.ef21_page import EF21PAGE as EF21PAGE
 from errorfeedback.methods.ef21_plus import EF21Plus as EF21Plus
 from errorfeedback.methods.ef21_sgdm import EF21SGDM as EF21SGDM
 from errorfeedback.methods.marina import MARINA as MARINA
@@ -121,7 +127,9 @@ from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL
 from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
 from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
+from errorfeedback.stepsizes.primal_step import PrimalStep as PrimalStep
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
+from errorfeedback.stepsizes.rare_heavy_ball import RareHeavyBall as RareHeavyBall
 from errorfeedback.stepsizes.rare_momentum import RareMomentum as RareMomentum
 from errorfeedback.stepsizes.spectral import Spectral as Spectral
 from errorfeedback.stepsizes.three_point_step import ThreePointStep as ThreePointStep

@@ -52,6 +52,12 @@ METHOD = {
     "EF21SGDM": lambda m, p, x, gamma, C: reference.ef21_sgdm(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
+    "EF21PAGE": lambda m, p, x, gamma, C: reference.ef21_page(p, x, gamma, ROUNDS, C, m.p, m.batch, SEED),
+    "EF14Momentum": lambda m, p, x, gamma, C: reference.ef14_momentum(
+        p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t), m.eta, m.batch, SEED
+    ),
+    "EControl": lambda m, p, x, gamma, C: reference.e_control(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
+    "Choco": lambda m, p, x, gamma, C: reference.choco(p, x, gamma, ROUNDS, C, m.rate, m.pull, m.batch, SEED),
 }
 THREE_POINT = {
     "CLAG": lambda m, p, C: reference.clag(C, m.zeta),

@@ -120,6 +120,7 @@ def solve(
     direction = Steepest() if direction is None else direction
     downlink = Whole() if downlink is None else downlink
     stepsize.check(method, direction)
+    stepsize.check_downlink(downlink)
     direction.check(prox)
     downlink.check(method, prox)
     start = _checked_start(problem, problem.x0 if x0 is None else x0)
