@@ -132,6 +132,7 @@ from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
 from errorfeedback.stepsizes.rare_heavy_ball import RareHeavyBall as RareHeavyBall
 from errorfeedback.stepsizes.rare_momentum import RareMomentum as RareMomentum
 from errorfeedback.stepsizes.rare_page import RarePAGE as RarePAGE
+from errorfeedback.stepsizes.rare_two_way import RareTwoWay as RareTwoWay
 from errorfeedback.stepsizes.spectral import Spectral as Spectral
 from errorfeedback.stepsizes.three_point_step import ThreePointStep as ThreePointStep
 from errorfeedback.stepsizes.weighted import Weighted as Weighted

@@ -1,12 +1,12 @@
-"""The theorems of RareHeavyBall, PrimalStep and RarePAGE (docs/theory.md, sections 19 to 21): with the compressor
-(1 - sqrt(1 - alpha)) v the change of Psi is a quadratic form in the state. No eigenvalue of it is positive; with longer
+"""The theorems of RareHeavyBall, PrimalStep, RarePAGE and RareTwoWay (docs/theory.md, sections 19 to 22): with compressors
+(1 +- sqrt(1 - alpha)) v the change of Psi is a quadratic form in the state. No eigenvalue of it is positive; with longer
 steps one is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -160,6 +160,57 @@ def test_primal_descends_where_a_longer_step_does_not():
     assert runs[0].history["f"][-1] < 1e-12
     assert runs[1].history["f"][-1] > 1e3 * runs[0].history["f"][-1]
     assert runs[0].certificate.verdict == "not applicable"
+
+
+def two_way_rise(c, proof, alpha, over=(1, 1)):
+    """Psi+ - Psi + (gamma/2)||grad f||^2 for EF21-BC, in units of gamma, with the compressors (1 +- sqrt(1 - alpha)) v,
+    which attain their contraction everywhere; the worst for the server are clients that say too much."""
+    n, H = c.theory.n, c.H.mean(axis=0)
+    q, of_server = (sign * np.sqrt(1 - each) for sign, each in zip(over, (c.theory.alpha, alpha), strict=True))
+    p, u, e = c.coordinates()
+    step = -proof.gamma * (p + sum(u) / n + e)
+    missing = [c.H[i] @ step - u[i] for i in range(n)]
+    untold = of_server * ((1 + q) * sum(missing) / n - e)
+    form = p.T @ step + step.T @ H @ step / 2 + proof.gamma / 2 * square(p) + proof.of_untold * (square(untold) - square(e))
+    for i in range(n):
+        form += proof.of_error * (square(q * missing[i]) - square(u[i]))
+    return top(form) / proof.gamma
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_two_way_psi_falls_from_every_state_of_random_quadratics(k):
+    for (seed, sharing), over in product(RANDOM, [(1, 1), (-1, 1), (-1, -1)]):
+        c = clients(random_problem("least squares", seed, sharing), ef.TopK(1))
+        proof = ef.RareTwoWay(ef.TopK(k)).proof_of(c.theory)
+        assert two_way_rise(c, proof, min(k / c.theory.d, 1), over) <= 1e-9
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_two_way_is_tight_in_gamma_and_in_every_weight(n):
+    c = clients(shared_feature(n), ef.TopK(1))
+    proof = ef.RareTwoWay(ef.TopK(1)).proof_of(c.theory)
+    assert two_way_rise(c, proof, 0.5) <= 1e-9
+    longer = type(proof)(*(1.01 * getattr(proof, each) for each in proof.__dataclass_fields__))
+    assert two_way_rise(c, longer, 0.5) > 1e-4
+    for weight, factor in product(("of_error", "of_untold"), (0.97, 1.03)):
+        assert two_way_rise(c, replace(proof, **{weight: factor * getattr(proof, weight)}), 0.5) > 1e-6, (weight, factor)
+
+
+def test_two_way_is_ef21_where_the_server_tells_everything_and_its_bound_holds():
+    problem = random_problem("logistic + penalty", 1)
+    theory, d = ef.analyse(problem, ef.TopK(1)), problem.d
+    M = theory.L_plus * np.sqrt(theory.c / theory.n) * theory.xi
+    assert ef.RareTwoWay(ef.TopK(d)).gamma(theory) == pytest.approx(largest_root(theory.L, M))
+    down, x0 = ef.TopK(d // 2), np.ones(d)
+    rule, method = ef.RareTwoWay(down), ef.EF21(ef.TopK(1), "zero")
+    run = ef.solve(problem, method, rule, downlink=ef.Compressed(down), rounds=200, x0=x0)
+    proof = rule.proof_of(theory)
+    psi = run.history["f"][0] + proof.of_error * problem.support.norms2(problem.gradients_at(x0)).sum()
+    assert run.history["grad_norm2"][:-1].mean() <= proof.bound(200, psi)
+    with pytest.raises(ValueError, match="RareTwoWay is a rule for EF21 along its estimate"):
+        ef.solve(problem, ef.DGD(), rule, downlink=ef.Compressed(down), rounds=1)
+    with pytest.raises(ValueError, match="has no theorem for the downlink"):
+        ef.solve(problem, method, rule, downlink=ef.Compressed(ef.TopK(d)), rounds=1)
 
 
 def page_rise(theory, H, proof, p, S, factor=1.0):

@@ -51,10 +51,10 @@ class RareHeavyBall(Fixed):
         HeavyBall(self.eta)  # which says what is wrong with it
 
     def check(self, method: Method, direction: Direction) -> None:
-        if not (isinstance(method, EF21) and direction == HeavyBall(self.eta)):
+        if not (isinstance(method, EF21) and direction == HeavyBall(self.eta) and not method.unproved):
             raise ValueError(
                 f"RareHeavyBall({self.eta}) is a rule for EF21 with ef.HeavyBall({self.eta}), and has no theorem for "
-                f"{type(method).__name__} with {direction}; use ef.Constant(gamma) to choose a step size yourself"
+                f"{method} with {direction}; use ef.Constant(gamma) to choose a step size yourself"
             )
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
