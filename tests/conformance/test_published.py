@@ -18,7 +18,7 @@ EF21, PLAIN = ef.EF21(ef.TopK(2)), (LITERAL, X, GAMMA, ROUNDS)
 
 
 def momentum_both_ways(problem, x, gamma, rounds, C, eta, m):
-    """Zheng, Huang, Kwok 2019, Algorithm 2 with the m largest entries down."""
+    """Zheng, Huang, Kwok 2019, with the m largest entries down."""
     moments, e = ([np.zeros_like(x) for _ in range(problem.n)] for _ in range(2))
     of_server = np.zeros_like(x)
     yield x

@@ -102,7 +102,7 @@ def ef14_momentum(problem, x, gamma, rounds, C, eta, batch, seed):
 
 
 def e_control(problem, x, gamma, rounds, C, eta, batch, seed):
-    """Gao, Islamov, Stich 2023, Algorithm 2, from h_i = 0."""
+    """Gao, Islamov, Stich 2023, from h_i = 0."""
     gradient = sampled(problem, batch, seed)
     e, h = ([np.zeros_like(x) for _ in range(problem.n)] for _ in range(2))
     yield x
@@ -116,7 +116,7 @@ def e_control(problem, x, gamma, rounds, C, eta, batch, seed):
 
 
 def choco(problem, x, step, rounds, C, rate, pull, batch, seed):
-    """Koloskova, Stich, Jaggi 2019, Algorithm 2: all mix with all; a feature's mean is over those who own it. With a step
+    """Koloskova, Stich, Jaggi 2019: all mix with all; a feature's mean is over those who own it. With a step
     of 1 what they are pulled to is the mean of all z_i; with another one it lags behind."""
     gradient = sampled(problem, batch, seed)
     n, J = problem.n, [client.J for client in problem.clients]

@@ -7,7 +7,7 @@ from reference.methods import mean
 
 
 def three_point(problem, x, gamma, rounds, C):
-    """Algorithm 1 (DCGD with 3PC), from g_i = grad f_i(x)."""
+    """DCGD with 3PC, from g_i = grad f_i(x)."""
     y = [problem.gradient_i(i, x) for i in range(problem.n)]
     g = list(y)
     yield x

@@ -303,7 +303,7 @@ def test_page_is_ef21_where_nothing_is_left_to_chance():
 
 
 def test_the_weighted_rule_is_never_below_ef21_ws_step():
-    """EF21-W (Richtarik, Gasanov, Burlachenko 2024, Theorem 3): 1/(L + mean(L_i) xi(alpha)), which knows nothing of c."""
+    """EF21-W (Richtarik, Gasanov, Burlachenko 2024): 1/(L + mean(L_i) xi(alpha)), which knows nothing of c."""
     for seed, sharing in RANDOM:
         theory = ef.analyse(random_problem("logistic + penalty", seed, sharing), ef.TopK(1))
         assert ef.Weighted().gamma(theory) >= 1 / (theory.L + theory.L_i.mean() * theory.xi) * (1 - 1e-9)

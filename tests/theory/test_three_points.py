@@ -1,4 +1,4 @@
-"""Three point compressors (docs/theory.md, section 18): Definition 4.1 with every member's A and B, and the step of
+"""Three point compressors (docs/theory.md, section 18): their inequality with every member's A and B, and the step of
 `ThreePointStep`. Each is tight: with `Shrink`, which attains its contraction everywhere, constants that are a few percent
 better fail.
 """
@@ -92,7 +92,7 @@ def excess(method, better_A=1.0, better_B=1.0):
 
 
 @each
-def test_definition_4_1_holds_and_better_constants_do_not(name):
+def test_the_inequality_holds_and_better_constants_do_not(name):
     method = METHODS[name]
     assert excess(method) <= 1e-8
     assert excess(method, better_B=1.03) > 1e-4

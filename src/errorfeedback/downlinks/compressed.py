@@ -3,7 +3,8 @@
     b = C(g - w),   w = w + b,   x = x - gamma w,
 
 where g is the server's estimate (any direction made of it) and w what everybody knows of it; w = 0 at the start. A client
-gets b on its own features, and gamma. With w = g this is the step that the server wants; the error w - g is sent later.
+gets b on its own features, and gamma. With w = g this is the step that the server wants; the error w - g is sent later. The
+step size of its theorem is `ef.RareTwoWay`.
 """
 
 from __future__ import annotations

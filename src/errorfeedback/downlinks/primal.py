@@ -1,4 +1,4 @@
-"""EF21-P (Gruntkowska, Tyurin, Richtarik 2023, Algorithm 1): error feedback on the model in place of the gradient.
+"""EF21-P (Gruntkowska, Tyurin, Richtarik 2023): error feedback on the model in place of the gradient.
 
     x = x - gamma g,   w = w + C(x - w),
 

@@ -1,4 +1,4 @@
-"""CHOCO-SGD (Koloskova, Stich, Jaggi 2019, Algorithm 2) with one server that mixes: every client has a model of its own,
+"""CHOCO-SGD (Koloskova, Stich, Jaggi 2019) with one server that mixes: every client has a model of its own,
 w_i, of which others know an estimate z_i; it sends the compressed difference of the two.
 
     w_i = w_i - rate grad f_i(w_i),   c_i = C(w_i - z_i),   z_i = z_i + c_i,   w_i = w_i + pull (x - z_i),

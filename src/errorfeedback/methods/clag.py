@@ -1,4 +1,4 @@
-"""CLAG, and LAG (Chen et al. 2018; both as in Richtarik et al. 2022, Algorithms 3 and 4): clients that are lazy,
+"""CLAG, and LAG (Chen et al. 2018; both as in Richtarik et al. 2022): clients that are lazy,
 
     C_{h, y}(z) = h + C(z - h)  where  ||z - h||^2 > zeta ||z - y||^2,   and h itself elsewhere: nothing is sent.
 

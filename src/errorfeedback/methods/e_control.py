@@ -1,4 +1,4 @@
-"""EControl (Gao, Islamov, Stich 2023, Algorithm 2): EF21's estimate, and a share of EF14's error in what is sent,
+"""EControl (Gao, Islamov, Stich 2023): EF21's estimate, and a share of EF14's error in what is sent,
 
     c_i = C(eta e_i + grad f_i(x) - h_i),   h_i+ = h_i + c_i,   e_i+ = e_i + grad f_i(x) - h_i+,
     x+ = x - (gamma/n) sum_i h_i+,

@@ -1,4 +1,4 @@
-"""EF14 with momentum on the clients (dist-EF-SGDM; Zheng, Huang, Kwok 2019, Algorithm 2):
+"""EF14 with momentum on the clients (dist-EF-SGDM; Zheng, Huang, Kwok 2019):
 
     m_i+ = eta m_i + grad f_i(x),   v_i = C(e_i + gamma (eta m_i+ + grad f_i(x))),   x+ = x - (1/n) sum_i v_i,
     e_i+ = e_i + gamma (eta m_i+ + grad f_i(x)) - v_i,

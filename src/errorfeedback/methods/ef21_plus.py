@@ -1,8 +1,8 @@
-"""EF21+ (Richtarik, Sokolov, Fatkhullin 2021, Algorithm 3): of EF21's estimate and a fresh one, the nearer,
+"""EF21+ (Richtarik, Sokolov, Fatkhullin 2021): of EF21's estimate and a fresh one, the nearer,
 
     C_{h, y}(z) = C(z)  where  ||C(z) - z||^2 < ||h + C(z - h) - z||^2,   and h + C(z - h) elsewhere.
 
-Its error is never above EF21's, so A = 1 - sqrt(1 - alpha) and B = (1 - alpha)/A, as there (their Theorem 3).
+Its error is never above EF21's, so A = 1 - sqrt(1 - alpha) and B = (1 - alpha)/A, as there.
 
 Their server knows every g_i and can forget one when it is told to by one bit. Ours keeps the mean of the g_i alone: a client
 that starts afresh sends C(z) - h, all entries that change, and pays for them.

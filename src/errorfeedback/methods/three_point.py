@@ -1,8 +1,8 @@
-"""Three point compressors (3PC; Richtarik, Sokolov, Gasanov, Fatkhullin, Li, Gorbunov 2022, Algorithm 1):
+"""Three point compressors (3PC; Richtarik, Sokolov, Gasanov, Fatkhullin, Li, Gorbunov 2022):
 
     x+ = x - gamma g,   g_i+ = C_{h, y}(z)  with  h = g_i,  y = grad f_i(x),  z = grad f_i(x+),   g = (1/n) sum_i g_i,
 
-where C_{h, y} is any map with constants 0 < A <= 1 and B >= 0 such that, for all h, y and z (Definition 4.1),
+where C_{h, y} is any map with constants 0 < A <= 1 and B >= 0 such that, for all h, y and z,
 
     E||C_{h, y}(z) - z||^2 <= (1 - A)||h - y||^2 + B ||z - y||^2.
 

@@ -1,4 +1,4 @@
-"""3PCv1 (Richtarik et al. 2022, Algorithm 5): the compressed change of the gradient since the last round, on top of that
+"""3PCv1 (Richtarik et al. 2022): the compressed change of the gradient since the last round, on top of that
 gradient itself,
 
     C_{h, y}(z) = y + C(z - y):   A = 1,  B = 1 - alpha.

@@ -1,4 +1,4 @@
-"""3PCv2 (Richtarik et al. 2022, Algorithm 6): an unbiased compressor Q follows the gradient, a contractive one corrects,
+"""3PCv2 (Richtarik et al. 2022): an unbiased compressor Q follows the gradient, a contractive one corrects,
 
     b = h + Q(z - y),   C_{h, y}(z) = b + C(z - b):   A = alpha,  B = (1 - alpha) omega.
 

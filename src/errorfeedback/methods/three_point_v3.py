@@ -1,4 +1,4 @@
-"""3PCv3 (Richtarik et al. 2022, Algorithm 7): a three point compressor C', and what it misses once more,
+"""3PCv3 (Richtarik et al. 2022): a three point compressor C', and what it misses once more,
 
     b = C'_{h, y}(z),   C_{h, y}(z) = b + C(z - b):   A = 1 - (1 - alpha)(1 - A'),  B = (1 - alpha) B'.
 

@@ -1,4 +1,4 @@
-"""3PCv4 (Richtarik et al. 2022, Algorithm 8): EF21 with two compressors, the second for what the first misses,
+"""3PCv4 (Richtarik et al. 2022): EF21 with two compressors, the second for what the first misses,
 
     b = h + C'(z - h),   C_{h, y}(z) = b + C(z - b).
 

@@ -1,4 +1,4 @@
-"""3PCv5, or biased MARINA (Richtarik et al. 2022, Algorithm 9): MARINA with a contractive compressor,
+"""3PCv5, or biased MARINA (Richtarik et al. 2022): MARINA with a contractive compressor,
 
     C_{h, y}(z) = z  with probability p,   else  h + C(z - y):   A = 1 - sqrt(1 - p),  B = (1 - p)(1 - alpha)/A.
 

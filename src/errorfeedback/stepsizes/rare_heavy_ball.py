@@ -1,4 +1,4 @@
-"""EF21-HB's step size (Fatkhullin et al. 2021, Theorem 6, in its form; constants and c are ours):
+"""EF21-HB's step size (of the order of Fatkhullin et al. 2021, Corollary 1; constants and c are ours):
 
     gamma = (1 - eta) 2/(l + sqrt(l^2 + 4 M^2)),   l = L (1 + eta)/(1 - eta),   M = L_plus sqrt(c/n) xi(alpha).
 

@@ -1,4 +1,4 @@
-"""EF21-PAGE's step size (Fatkhullin et al. 2021, Theorem 3, in its form; constants and c are ours):
+"""EF21-PAGE's step size (of the order of Fatkhullin et al. 2021, Corollary 1; constants and c are ours):
 
     gamma = 2/(L + sqrt(L^2 + 4 M^2)),   M = sqrt(c/n) (sqrt(X) + S sqrt((1 - p)/p)),
     X = xi^2 (L_plus^2 + 2 sqrt(p (1 - p)) L_plus S + (1 + theta)(1 - p) S^2),

@@ -1,4 +1,4 @@
-"""EF21-BC's step size (Fatkhullin et al. 2021, Theorem 5, in its form; constants and c are ours):
+"""EF21-BC's step size (of the order of Fatkhullin et al. 2021, Corollary 1; constants and c are ours):
 
     gamma = 2/(L + sqrt(L^2 + 4 M^2)),   M = L_plus sqrt(c/n) (xi(alpha) + xi(alpha_s)(1 + q)/(1 - q)),  q = sqrt(1 - alpha),
 

@@ -1,8 +1,8 @@
-"""The step size of three point compressors (Richtarik et al. 2022, Theorem 5.3; c/n and the root are ours):
+"""The step size of three point compressors (Richtarik et al. 2022; c/n and the root are ours):
 
     gamma = 2/(L + sqrt(L^2 + 4 M^2)) >= 1/(L + M),   M = L_plus sqrt((c/n) max_i B_i/A_i).
 
-Definition 4.1 is Lemma 10 with A_i for theta_i and B_i for beta_i, so that section 2's proof goes through word for word
+What defines them is Lemma 10 with A_i for theta_i and B_i for beta_i, so that section 2's proof goes through word for word
 (docs/theory.md, section 18). 1/(L + M) at c = n is their step; with EF21's constants M is Theorem 1's.
 """
 
