@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
+from bytewise import Bytewise
 from problem_pairs import pair
 
 import errorfeedback as ef
@@ -97,6 +98,24 @@ def test_choco_pulls_to_the_mean_of_all_estimates():
     assert max(seen[-100:]) < 1e-12
     xs = list(reference.choco(LITERAL, X, 1.0, 100, TOP, 0.02, 0.1, None, 0))
     assert np.abs(run.x - xs[-1]).max() <= 1e-12
+
+
+def test_momentum_and_what_is_behind_on_the_way_down_survive_a_checkpoint_on_every_engine(tmp_path):
+    def run(**options):
+        options |= {"direction": ef.HeavyBall(0.7), "downlink": ef.Primal(ef.TopK(3)), "x0": X}
+        return ef.solve(OURS, ef.CLAG(ef.TopK(2)), ef.Constant(GAMMA), rounds=40, **options)
+
+    def watch(row):
+        if row["round"] == 25:
+            raise KeyError
+
+    whole = run()
+    with pytest.raises(KeyError):
+        run(watch=watch, checkpoint=ef.Checkpoint(tmp_path, every=10), engine=ef.Threads(2))
+    for other in (ef.resume(tmp_path, engine=ef.Local(3)), run(engine=Bytewise(2))):
+        assert np.array_equal(whole.x, other.x)
+        assert np.array_equal(whole.history["uplink_bits"], other.history["uplink_bits"])
+        assert np.array_equal(whole.history["downlink_bits"], other.history["downlink_bits"])
 
 
 def test_the_comparison_notices_another_constant():

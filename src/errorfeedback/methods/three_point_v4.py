@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from errorfeedback.compressors.base import Compressor, Contractive, Operator
 from errorfeedback.compressors.rand_k import ContractiveRandK
-from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Lifted, PerClient, Round
 from errorfeedback.methods.three_point import Constants, ThreePoint, afterwards, check_full, markov
 from errorfeedback.sparsity.support import Support
@@ -52,4 +51,4 @@ class ThreePointV4(ThreePoint):
 
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[ThreePointV4]:
-        return [cls(TopK(1), ContractiveRandK(1))]
+        return [cls(ContractiveRandK(1), ContractiveRandK(1))]
