@@ -134,6 +134,8 @@ def test_m_is_theorem_1s_with_ef21s_constants():
     M = theory.L_plus * np.sqrt(theory.c / theory.n) * theory.xi
     for method in (ef.CLAG(ef.TopK(1), zeta=0.0), ef.EF21Plus(ef.TopK(1))):
         assert rule.gamma(theory, method) == pytest.approx(largest_root(theory.L, M))
+        weights = rule.proof(theory, method).weights * theory.theta_i  # q_i = c/n^2, as in Theorem 1
+        assert weights == pytest.approx(theory.c / theory.n**2)
     assert rule.gamma(theory, ef.CLAG(ef.Identity(), 1.0)) < 1 / theory.L
 
 
