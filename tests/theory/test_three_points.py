@@ -16,6 +16,7 @@ import errorfeedback as ef
 from errorfeedback.core import Round
 from errorfeedback.sparsity.support import full_support
 from errorfeedback.stepsizes.proved import largest_root
+from errorfeedback.wire.message import nonzeros
 
 N = 6001
 """States: each is a client of its own."""
@@ -191,3 +192,15 @@ def test_ef21_plus_forgets_now_and_then():
     assert (h + sent.lifted()).tolist() == [9.0, 0.0, 0.0, 5.0, 5.0, 5.0]
     assert sent.frames.counts.tolist() == [3, 1]  # three entries change; no index where a client sends all it has
     assert sent.frames.cost(0, 64).bits == (32 + 192) + (32 + 72)
+
+
+def test_a_sum_of_messages_is_sent_without_indices_where_that_is_shorter():
+    """99 values of 100 with 7 bits of index each are longer than 100 values; 90 are not."""
+    support = full_support(2, 100)
+    u = np.ones(200)
+    u[[3, *range(100, 110)]] = 0.0
+    sent = nonzeros(support, u)
+    assert sent.frames.counts.tolist() == [100, 90]
+    assert sent.frames.index_bits.tolist() == [0, 630]
+    assert np.array_equal(sent.lifted(), u)
+    assert nonzeros(support, u.astype(np.float32)).frames.counts.tolist() == [100, 100]
