@@ -60,6 +60,11 @@ METHOD = {
     "DASHAPP": lambda m, p, x, gamma, C: reference.dasha_pp(
         p, x, gamma, ROUNDS, compressor_of(m.some.compressor, p), m.p, m.a, SEED
     ),
+    "FedAvg": lambda m, p, x, gamma, C: reference.fed_avg(p, x, gamma, ROUNDS, C, m.steps, m.rate, m.batch, SEED),
+    "FedProx": lambda m, p, x, gamma, C: reference.fed_prox(p, x, gamma, ROUNDS, C, m.steps, m.rate, m.mu),
+    "CocktailSGD": lambda m, p, x, gamma, C: reference.cocktail(p, x, gamma, ROUNDS, C, m.steps, m.rate),
+    "SCAFFOLD": lambda m, p, x, gamma, C: reference.scaffold(p, x, gamma, ROUNDS, m.steps, m.rate),
+    "Scaffnew": lambda m, p, x, gamma, C: reference.scaffnew(p, x, gamma, ROUNDS, m.rate, m.p, SEED),
 }
 
 

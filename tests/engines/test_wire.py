@@ -52,7 +52,7 @@ def assert_equal(a, b):
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_what_is_encoded_is_decoded_and_costs_what_the_message_says(method, dtype):
     whole = ef.least_squares(PROBLEM.A.toarray(), PROBLEM.target, clients=7, dtype=dtype)
-    problem, method = whole.shard(2, 7), method.bind(whole.support)
+    problem, method = whole.shard(2, 7), method.bind(whole.support).knowing(0.1)
     for probes in PLAIN + ERRORS * isinstance(method, ef.EF21):
         shard = Shard(problem, method, np.empty(problem.support.size, dtype=dtype))
         other = method.compressor.on(problem.support)

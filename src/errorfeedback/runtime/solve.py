@@ -119,6 +119,9 @@ def solve(
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     direction = Steepest() if direction is None else direction
     downlink = Whole() if downlink is None else downlink
+    missing = method.lacking(problem)
+    if missing:
+        raise ValueError(f"{method} does not fit the problem: {missing}")
     stepsize.check(method, direction)
     direction.check(prox)
     downlink.check(method, prox)
@@ -177,6 +180,8 @@ def carry_out(
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
+    if method.reads_steps:
+        method = method.knowing(stepsize.constant(theory, method))
     for rule in stop:
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)
