@@ -36,6 +36,7 @@ from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
 from errorfeedback.directions.diagonal import Diagonal as Diagonal
+from errorfeedback.directions.fed_nl import FedNL as FedNL
 from errorfeedback.directions.few_bit_hessians import Curvature as Curvature
 from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest
@@ -67,7 +68,9 @@ from errorfeedback.methods.ef21 import EF21 as EF21
 from errorfeedback.methods.ef21_sgdm import EF21SGDM as EF21SGDM
 from errorfeedback.methods.fed_avg import FedAvg as FedAvg
 from errorfeedback.methods.fed_prox import FedProx as FedProx
+from errorfeedback.methods.giant import GIANT as GIANT
 from errorfeedback.methods.marina import MARINA as MARINA
+from errorfeedback.methods.newton_cg import NewtonCG as NewtonCG
 from errorfeedback.methods.node import Node as Node
 from errorfeedback.methods.scaffnew import Scaffnew as Scaffnew
 from errorfeedback.methods.scaffold import SCAFFOLD as SCAFFOLD

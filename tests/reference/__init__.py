@@ -9,4 +9,5 @@ from reference.local import *  # noqa: F403
 from reference.methods import *  # noqa: F403
 from reference.problems import *  # noqa: F403
 from reference.searching import *  # noqa: F403
+from reference.second_order import *  # noqa: F403
 from reference.unbiased import *  # noqa: F403

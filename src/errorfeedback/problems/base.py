@@ -203,6 +203,10 @@ class Twice(ABC):
         """out = the upper triangles of all f_i's Hessians where the clients stand (`sparsity.pairs`), each with its entry
         (j, k) times u_j u_k of `hessian_units`."""
 
+    @abstractmethod
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        """Every client's Hessian, where it stands, times its part of v; in no units."""
+
     @property
     def hessian_units(self) -> Model:
         """(d,): u, which brings entries to like size."""
@@ -268,6 +272,14 @@ def as_bounded(problem: Problem) -> Bounded:
             "gives it a step size; use ef.Constant(gamma) or ef.Automatic()"
         )
     return problem
+
+
+def without_hessians(problem: Problem) -> str:
+    """Why nobody can ask for its Hessians; empty where they can."""
+    if isinstance(problem, Twice) and problem.bends:
+        return ""
+    kind = type(problem).__name__
+    return f"it needs Hessians, and {kind} has none to tell (a linear model of one score without a penalty has)"
 
 
 def curvature_of(problem: Problem) -> CurvatureBound:

@@ -216,6 +216,11 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         assert bends is not None, "who asks has looked whether it bends"
         add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
 
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        bends = self.loss.bends(self.lifted @ at.on(self.support.gather), self.target)
+        assert bends is not None, "who asks has looked whether it bends"
+        return Lifted((self.lifted.T @ (bends * self.shares * (self.lifted @ v))).astype(self.dtype, copy=False))
+
     @property
     def bounded(self) -> bool:
         return isfinite(self.loss.curvature)

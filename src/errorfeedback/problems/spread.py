@@ -106,7 +106,10 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
 
     @property
     def bends(self) -> bool:
-        return isinstance(self.part, Twice) and self.part.bends
+        return self._part is None or (isinstance(self.part, Twice) and self.part.bends)  # a server without rows cannot tell
+
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
 
     def hessians(self, at: Point, out: Lifted) -> None:
         raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
