@@ -58,6 +58,7 @@ from errorfeedback.engines.remote import RemoteSession as RemoteSession
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
 from errorfeedback.methods.cocktail_sgd import CocktailSGD as CocktailSGD
+from errorfeedback.methods.cocoa import CoCoAPlus as CoCoAPlus
 from errorfeedback.methods.dasha import DASHA as DASHA
 from errorfeedback.methods.dasha_pp import DASHAPP as DASHAPP
 from errorfeedback.methods.dcgd import DCGD as DCGD
@@ -121,6 +122,7 @@ from errorfeedback.stepsizes.averaging import Averaging as Averaging
 from errorfeedback.stepsizes.base import StepSize as StepSize
 from errorfeedback.stepsizes.base import Verdict as Verdict
 from errorfeedback.stepsizes.best import Best as Best
+from errorfeedback.stepsizes.cocoa_step import CocoaStep as CocoaStep
 from errorfeedback.stepsizes.constant import Constant as Constant
 from errorfeedback.stepsizes.convex import Convex as Convex
 from errorfeedback.stepsizes.dasha_step import DashaPPStep as DashaPPStep

@@ -64,10 +64,17 @@ METHOD = {
     "FedProx": lambda m, p, x, gamma, C: reference.fed_prox(p, x, gamma, ROUNDS, C, m.steps, m.rate, m.mu),
     "CocktailSGD": lambda m, p, x, gamma, C: reference.cocktail(p, x, gamma, ROUNDS, C, m.steps, m.rate),
     "SCAFFOLD": lambda m, p, x, gamma, C: reference.scaffold(p, x, gamma, ROUNDS, m.steps, m.rate),
+    "CoCoAPlus": lambda m, p, x, gamma, C: reference.cocoa(
+        p, x, gamma, ROUNDS, m.l2, m.epochs, gamma * most_owners(p), SEED
+    ),
     "NewtonCG": lambda m, p, x, gamma, C: reference.newton_cg(p, x, gamma, ROUNDS, m.inner, m.ridge),
     "GIANT": lambda m, p, x, gamma, C: reference.giant(p, x, gamma, ROUNDS, m.inner, m.ridge, m.step),
     "Scaffnew": lambda m, p, x, gamma, C: reference.scaffnew(p, x, gamma, ROUNDS, m.rate, m.p, SEED),
 }
+
+
+def most_owners(problem):
+    return max(sum(j in client.J for client in problem.clients) for j in range(problem.d))
 
 
 def rounded_of(c, compress, problem):

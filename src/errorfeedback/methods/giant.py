@@ -92,8 +92,7 @@ class GIANT(StepReader):
     def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
         if ctx.t % 2 == 0:
             return self.server_init(mean, ctx)
-        assert self.gamma is not None, "solve() fills gamma in"
-        return Model(self.step / self.gamma * mean - g), g
+        return Model(self.step / self.known_step * mean - g), g
 
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[GIANT]:

@@ -70,9 +70,8 @@ class NewtonCG(StepReader):
         turn = ctx.t % (self.inner + 1)
         if turn == 0:
             return self.server_init(mean, ctx)
-        assert self.gamma is not None, "solve() fills gamma in"
         s, r, p = iterate(state, Model(mean + self.ridge * state[2]))
-        aim = s / self.gamma if turn == self.inner else p
+        aim = s / self.known_step if turn == self.inner else p
         return Model(state[2] - aim), (s, r, p)
 
     @classmethod

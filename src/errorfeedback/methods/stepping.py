@@ -26,7 +26,12 @@ class StepReader(Method):
             )
         return replace(self, gamma=gamma)
 
+    @property
+    def known_step(self) -> float:
+        """`gamma`, filled in."""
+        assert self.gamma is not None, "solve() fills gamma in"
+        return self.gamma
+
     def estimate_at(self, x: Lifted, node: Node) -> Lifted:
         """g on the clients' features, where they have come from x."""
-        assert self.gamma is not None, "solve() fills gamma in"
-        return Lifted((x - node.own()) / self.gamma)
+        return Lifted((x - node.own()) / self.known_step)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerColumn, PerRow, Point, Sample
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerColumn, PerRow, Point, Round, RowMemory, Sample
 from errorfeedback.notebook import table
 from errorfeedback.sparsity.support import Support
 
@@ -213,6 +213,26 @@ class Twice(ABC):
         return Model(np.ones(self.support.d))
 
     support: Support
+
+
+class Dual(ABC):
+    """A problem whose clients can ascend in the dual of f + (l2/2)||x||^2: one variable u_r per row."""
+
+    @property
+    @abstractmethod
+    def has_dual(self) -> bool:
+        """Whether they can: a loss may have no dual step that anybody wrote down."""
+
+    @abstractmethod
+    def no_duals(self) -> RowMemory:
+        """u = 0, for which x = 0."""
+
+    @abstractmethod
+    def ascend(
+        self, w: Lifted, duals: RowMemory, l2: float, sigma: float, epochs: int, ctx: Round
+    ) -> tuple[Lifted, RowMemory]:
+        """What `epochs` over each client's rows add to (1/l2) sum_r s_r u_r a_r, and their u (`losses.dual`); w is where x
+        is."""
 
 
 class Normed(ABC):

@@ -124,6 +124,7 @@ def solve(
         raise ValueError(f"{method} does not fit the problem: {missing}")
     stepsize.check(method, direction)
     direction.check(prox)
+    method.check_penalty(prox)
     downlink.check(method, prox)
     start = _checked_start(problem, problem.x0 if x0 is None else x0)
     options: dict[str, Any] = {
