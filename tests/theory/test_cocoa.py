@@ -14,18 +14,19 @@ from errorfeedback.clients.shard import Shard
 from errorfeedback.core import Round
 
 L2 = 0.05
+SPARSE = {"n": 6, "d": 30, "m": 4, "fill": 0.05}
 
 
-def duals(problem, literal, sigma, rounds=8):
+def duals(problem, literal, sigma, rounds=8, l2=L2):
     """D after every round of gamma = 1."""
-    method = ef.CoCoAPlus(l2=L2, epochs=20, sigma=sigma).knowing(1.0)
+    method = ef.CoCoAPlus(l2=l2, epochs=20, sigma=sigma).knowing(1.0)
     shard = Shard(problem, method, np.empty(problem.support.size))
     x, values = np.zeros(problem.d), [0.0]
     for t in range(rounds):
         message = shard.round(Order(Round(t, 0), x, None))
         x = x - problem.support.scatter(message.lifted()) / problem.n
         u = np.split(shard.state.values, np.cumsum(shard.state.counts)[:-1])
-        values.append(reference.dual_value(literal, u, L2))
+        values.append(reference.dual_value(literal, u, l2))
     return np.array(values), x
 
 
@@ -39,20 +40,32 @@ def alike(n=4, d=3):
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_the_dual_never_falls_and_meets_the_primal(loss):
-    ours, literal = pair(loss, n=5, d=12, m=6, fill=0.25)
-    assert ours.support.c < 5
-    values, _ = duals(ours, literal, None, rounds=40)
+    ours, literal = pair(loss, **SPARSE)
+    assert ours.support.c < 6
+    values, _ = duals(ours, literal, None, rounds=100)
     assert (np.diff(values) >= -1e-13).all()
-    x = ef.solve(ours, ef.CoCoAPlus(l2=L2, epochs=20), ef.CocoaStep(), rounds=40).x
+    x = ef.solve(ours, ef.CoCoAPlus(l2=L2, epochs=20), ef.CocoaStep(), rounds=100, every=100).x
     assert values[-1] == pytest.approx(literal.value(x) + L2 / 2 * x @ x, rel=1e-3)
     assert values[-1] <= literal.value(x) + L2 / 2 * x @ x
 
 
+def stretch(problem):
+    """||sum_i dx_i||^2 / sum_i ||dx_i||^2 in round 0."""
+    method = ef.CoCoAPlus(l2=L2, epochs=300).knowing(1.0)
+    shard = Shard(problem, method, np.empty(problem.support.size))
+    dx = shard.round(Order(Round(0, 0), np.zeros(problem.d), None)).lifted()
+    return np.sum(problem.support.scatter(dx) ** 2) / np.sum(dx**2)
+
+
 def test_c_is_as_small_as_a_safe_sigma_can_be():
-    """Clients that are alike: with sigma = c the dual rises at once to its maximum, with half of it it falls."""
+    """It bounds how much longer the sum of all changes is than they are; clients that are alike reach it. With less than
+    half of it the dual falls."""
     ours, literal = alike()
-    assert (np.diff(duals(ours, literal, None)[0]) >= -1e-12).all()
-    assert (np.diff(duals(ours, literal, 1.9)[0]) < -1e-6).any()
+    assert stretch(ours) == pytest.approx(ours.support.c, rel=1e-3)
+    sparse = pair(**SPARSE)[0]
+    assert stretch(sparse) < sparse.support.c < sparse.n
+    assert (np.diff(duals(ours, literal, None, l2=1e-3)[0]) >= -1e-12).all()
+    assert (np.diff(duals(ours, literal, 0.45 * 4, l2=1e-3)[0]) < -1e-6).any()
 
 
 def test_x_is_the_minimum_with_the_penalty_which_the_history_shows_where_it_is_given():
