@@ -15,7 +15,7 @@ from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef14 import EF14
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
-from errorfeedback.planner.contest import Contestant
+from errorfeedback.planner.contest import AUTOMATIC, Contestant
 from errorfeedback.planner.network import Network
 from errorfeedback.planner.recipe import few_bits, first_order
 from errorfeedback.problems.base import Problem
@@ -66,7 +66,7 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
 def by_default(problem: Problem, prox: ElasticNet | None = None, networks: Sequence[Network] | None = None) -> Contestant:
     """What `errorfeedback train` runs where nobody names K."""
     recipe = few_bits(problem, networks, TOLERANCE) if prox is None or prox.smooth else first_order()
-    return Contestant(BY_DEFAULT, recipe.method, recipe.stepsize, recipe.direction, recipe.downlink)
+    return Contestant(BY_DEFAULT, recipe.method, recipe.stepsize, recipe.direction, recipe.downlink, BY_DEFAULT, AUTOMATIC)
 
 
 def trainable(k: int, compress: Compress = TopK) -> Contestant:
