@@ -26,6 +26,8 @@ from errorfeedback.compressors.qsgd import QSGD as QSGD
 from errorfeedback.compressors.rand_k import RandK as RandK
 from errorfeedback.compressors.rounded import Rounded as Rounded
 from errorfeedback.compressors.small_float import SmallFloat as SmallFloat
+from errorfeedback.compressors.some_clients import SomeClients as SomeClients
+from errorfeedback.compressors.tern_grad import TernGrad as TernGrad
 from errorfeedback.compressors.top_k import TopK as TopK
 from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
@@ -54,13 +56,17 @@ from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
+from errorfeedback.methods.dasha import DASHA as DASHA
+from errorfeedback.methods.dasha_pp import DASHAPP as DASHAPP
 from errorfeedback.methods.dcgd import DCGD as DCGD
 from errorfeedback.methods.dgd import DGD as DGD
+from errorfeedback.methods.diana import DIANA as DIANA
 from errorfeedback.methods.ef14 import EF14 as EF14
 from errorfeedback.methods.ef21 import EF21 as EF21
 from errorfeedback.methods.ef21_sgdm import EF21SGDM as EF21SGDM
 from errorfeedback.methods.marina import MARINA as MARINA
 from errorfeedback.methods.node import Node as Node
+from errorfeedback.methods.vr_marina import VRMARINA as VRMARINA
 from errorfeedback.planner.inspection import Inspection as Inspection
 from errorfeedback.planner.inspection import inspect as inspect
 from errorfeedback.planner.network import Links as Links
@@ -108,6 +114,10 @@ from errorfeedback.stepsizes.base import Verdict as Verdict
 from errorfeedback.stepsizes.best import Best as Best
 from errorfeedback.stepsizes.constant import Constant as Constant
 from errorfeedback.stepsizes.convex import Convex as Convex
+from errorfeedback.stepsizes.dasha_step import DashaPPStep as DashaPPStep
+from errorfeedback.stepsizes.dasha_step import DashaStep as DashaStep
+from errorfeedback.stepsizes.diana_step import DianaConvex as DianaConvex
+from errorfeedback.stepsizes.diana_step import DianaStep as DianaStep
 from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
 from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL
@@ -116,6 +126,7 @@ from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaInde
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
 from errorfeedback.stepsizes.rare_momentum import RareMomentum as RareMomentum
 from errorfeedback.stepsizes.spectral import Spectral as Spectral
+from errorfeedback.stepsizes.vr_marina_step import VRMarinaStep as VRMarinaStep
 from errorfeedback.stepsizes.weighted import Weighted as Weighted
 from errorfeedback.storage.checkpoint import Checkpoint as Checkpoint
 from errorfeedback.storage.packing import storable as storable

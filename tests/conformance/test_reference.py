@@ -41,6 +41,8 @@ COMPRESS = {
     "SmallFloat": lambda c, problem: reference.few_bits(
         problem, reference.small_floats(c.exponent_bits, c.mantissa_bits), c.block
     ),
+    "TernGrad": lambda c, problem: reference.drawn(problem, [0, 1], 1, False, SEED, c.block),
+    "SomeClients": lambda c, problem: reference.some_clients(compressor_of(c.compressor, problem), c.p, SEED),
     "Identity": lambda c, problem: reference.identity,
 }
 METHOD = {
@@ -52,6 +54,12 @@ METHOD = {
     "EF21SGDM": lambda m, p, x, gamma, C: reference.ef21_sgdm(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
+    "VRMARINA": lambda m, p, x, gamma, C: reference.vr_marina(p, x, gamma, ROUNDS, C, m.p, m.batch, SEED),
+    "DIANA": lambda m, p, x, gamma, C: reference.diana(p, x, gamma, ROUNDS, C, m.rate, m.batch, SEED),
+    "DASHA": lambda m, p, x, gamma, C: reference.dasha(p, x, gamma, ROUNDS, C, m.a),
+    "DASHAPP": lambda m, p, x, gamma, C: reference.dasha_pp(
+        p, x, gamma, ROUNDS, compressor_of(m.some.compressor, p), m.p, m.a, SEED
+    ),
 }
 
 

@@ -8,3 +8,4 @@ from reference.compressors import *  # noqa: F403
 from reference.methods import *  # noqa: F403
 from reference.problems import *  # noqa: F403
 from reference.searching import *  # noqa: F403
+from reference.unbiased import *  # noqa: F403
