@@ -16,8 +16,8 @@ from typing import Any
 from matplotlib.figure import Figure as Canvas
 
 from errorfeedback.comparison.contest_run import Given, Limits
-from errorfeedback.comparison.schedule import Schedule
 from errorfeedback.comparison.paper_tables import csv_text, head, latex_text, row
+from errorfeedback.comparison.schedule import Schedule
 from errorfeedback.experiments.jobs import Job
 from errorfeedback.experiments.runner import Display, run_here, run_jobs
 from errorfeedback.experiments.store import Store

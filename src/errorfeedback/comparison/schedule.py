@@ -128,14 +128,17 @@ class Schedule:
                 yield each.entry(self.problem.problem, stored, record.facts["stopped"], networks)
 
     def left_out(self) -> Mapping[str, str]:
-        """Who could not take part, and why."""
-        reasons = {job.label: reason for job, reason in self.failed.items()}
-        stuck = {
-            f"{entrant.name}, 2^k": "every step on the grid diverged"
-            for entrant in self.climbers
-            if self.best(entrant) is None and not any(label.startswith(f"{entrant.name}, 2^") for label in reasons)
-        }
-        return reasons | stuck
+        """Who could not take part, and why: with no step at all where that is the method's own, else with which."""
+        ran = {each.entrant for each in self.chosen() if self.history(self.run(each, self.seeds[0])) is not None}
+        reasons: dict[str, str] = {}
+        for job, reason in self.failed.items():
+            assert isinstance(job, ContestRun), "a comparison has no other jobs"
+            who = job.contestant.entrant
+            reasons[job.label if who in ran or not who else who] = reason
+        for entrant in self.climbers:
+            if self.best(entrant) is None and entrant.name not in reasons:
+                reasons[f"{entrant.name}, 2^k"] = "no step on the grid is better than both its neighbours, or all diverged"
+        return reasons
 
 
 def middle(problem: Problem) -> int:

@@ -20,7 +20,7 @@ from errorfeedback.planner.network import Network
 from errorfeedback.planner.recipe import few_bits, first_order
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.registry import members
+from errorfeedback.registry import members, required
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import Fixed, StepSize
 from errorfeedback.stepsizes.best import Best
@@ -55,7 +55,7 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
     bound, theory = method.bind(problem.support), analyse(problem, method.compressor)
     same: dict[str, tuple[list[str], StepSize]] = {}
     for name, kind in members(stepsizes, StepSize).items():  # type: ignore[type-abstract]
-        if kind not in (Constant, Best) and kind.speaks_of(method):
+        if kind is not Best and not required(kind) and kind.speaks_of(method):
             rule = kind()
             key = f"{rule.gamma(theory, bound):.12g}" if isinstance(rule, Fixed) else name
             same.setdefault(key, ([], rule))[0].append(name)

@@ -11,8 +11,7 @@ best constant 2^k, which nobody can know before (`constant`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from errorfeedback import directions, downlinks, methods, stepsizes
 from errorfeedback.compressors.base import Compressor
@@ -28,12 +27,12 @@ from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.contest import AUTOMATIC, HINDSIGHT, THEOREM, Contestant
 from errorfeedback.problems.base import Problem, is_bounded
-from errorfeedback.registry import members
+from errorfeedback.registry import members, required
 from errorfeedback.stepsizes.base import Fixed, StepSize
 from errorfeedback.stepsizes.best import Best
 from errorfeedback.stepsizes.constant import Constant
 from errorfeedback.stepsizes.proved import Proved
-from errorfeedback.theory.analysis import analyse
+from errorfeedback.theory.analysis import Theory, analyse
 
 ALL = "all"
 
@@ -103,11 +102,21 @@ def by_theorem(problem: Problem, entrant: Entrant) -> Iterator[Contestant]:
         return
     bound, theory = entrant.method.bind(problem.support), analyse(problem, entrant.method.compressor)
     rules = [rule for rule in _rules(entrant) if isinstance(rule, Fixed)]
-    fitting = [rule for rule in rules if not (isinstance(rule, Proved) and rule.missing(theory))]
-    gammas = {rule: rule.gamma(theory, bound) for rule in fitting}
+    steps = {rule: _gamma(rule, theory, bound) for rule in rules}
+    gammas = {rule: gamma for rule, gamma in steps.items() if gamma is not None}
     if gammas:
         best = max(gammas, key=lambda rule: gammas[rule])
         yield entrant.with_rule(best, type(best).__name__, THEOREM)
+
+
+def _gamma(rule: Fixed, theory: Theory, method: Method) -> float | None:
+    """The step of its theorem; None where that does not speak about the problem."""
+    if isinstance(rule, Proved) and rule.missing(theory):
+        return None
+    try:
+        return rule.gamma(theory, method)
+    except ValueError:
+        return None
 
 
 def by_rule(entrant: Entrant) -> Iterator[Contestant]:
@@ -121,7 +130,7 @@ def _rules(entrant: Entrant) -> Iterator[StepSize]:
     """One of every rule that has something to say about it, as it is without arguments."""
     direction = Steepest() if entrant.direction is None else entrant.direction
     for kind in members(stepsizes, StepSize).values():  # type: ignore[type-abstract]
-        if kind in (Constant, Best) or _must_be_given(kind):
+        if kind is Best or required(kind):
             continue
         rule = kind()
         try:
@@ -134,17 +143,12 @@ def _rules(entrant: Entrant) -> Iterator[StepSize]:
 def _methods(offered: Sequence[Compressor]) -> list[Method]:
     """Every method with every compressor that it is defined for: as it is by default, or else its first example."""
     made = [
-        kind(each) if _must_be_given(kind) == ["compressor"] else kind.examples([each])[0]
+        kind(each) if required(kind) == ["compressor"] else kind.examples([each])[0]
         for kind in members(methods, Method).values()  # type: ignore[type-abstract]
         for each in offered
         if isinstance(each, kind.requires)
     ]
     return list(dict.fromkeys(made))
-
-
-def _must_be_given(kind: type[Any]) -> list[str]:
-    """The fields of a dataclass that have no default."""
-    return [f.name for f in fields(kind) if f.init and f.default is MISSING and f.default_factory is MISSING]
 
 
 def _named(method: Method) -> str:

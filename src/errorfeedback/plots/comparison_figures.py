@@ -18,6 +18,8 @@ SHOWN = 8
 UNITS = {"hours": 3600.0, "minutes": 60.0}
 LOSS, GRADIENT = "loss", "gradient"
 QUANTITIES = {LOSS: Axis("loss above the lowest", log=True), GRADIENT: Axis("squared gradient norm", log=True)}
+ROUNDING = {LOSS: 1e-12, GRADIENT: 1e-22}
+"""Below this share of the start nothing is drawn: rounding takes over."""
 
 
 def shown_first(contest: Contest) -> list[Entry]:
@@ -27,7 +29,10 @@ def shown_first(contest: Contest) -> list[Entry]:
 
 def best_of_each(contest: Contest) -> list[Entry]:
     """The best run of every method, in the order of the ranking."""
-    return list({entry.entrant: entry for entry in reversed(contest.entries)}.values())[::-1]
+    best: dict[str, Entry] = {}
+    for entry in contest.entries:
+        best.setdefault(entry.entrant, entry)
+    return list(best.values())
 
 
 def axes(contest: Contest) -> dict[str, Axis]:
@@ -70,10 +75,16 @@ def single(contest: Contest, entries: Sequence[Entry], of: str, over: str) -> Fi
 
 def _curve(contest: Contest, entry: Entry, of: str, place: int) -> Curve:
     column, floor = ("f", contest.lowest) if of == LOSS else ("residual2", 0.0)
-    y, band = entry.history[column] - floor, entry.band(column)
-    ends = None if band is None else (band[0] - floor, band[1] - floor)
+    least = ROUNDING[of] * (float(entry.history[column][0]) - floor)
+    y, band = _above(entry.history[column] - floor, least), entry.band(column)
+    ends = None if band is None else (_above(band[0] - floor, least), _above(band[1] - floor, least))
     dash = place // len(COLOURS) % len(DASHES)
     return Curve(entry.label, _places(contest, entry), y, place, dash, ends, hidden=place >= SHOWN)
+
+
+def _above(values: Floats, least: float) -> Floats:
+    """With a gap where rounding takes over."""
+    return np.where(values > least, values, np.nan)
 
 
 def _unit(contest: Contest) -> tuple[str, float]:

@@ -158,7 +158,7 @@ def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
         "template": "none",
         "xaxis": x,
         "yaxis": y,
-        "legend": {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0},
+        "legend": {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0, "tracegroupgap": 0},
         "margin": {"l": 64, "r": 12, "t": 12, "b": 48},
         "hovermode": "closest",
         "paper_bgcolor": "rgba(0,0,0,0)",
