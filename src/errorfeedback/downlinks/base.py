@@ -165,7 +165,8 @@ class Downlink(ABC):
         """Raise where the downlink does not fit the method, or the proximal term."""
         if prox is not None and not self.knows_prox:
             raise ValueError(
-                f"{type(self).__name__} tells clients a direction, and they know nothing of {type(prox).__name__}; use ef.Whole()"
+                f"{type(self).__name__} tells clients a direction, and they know nothing of {type(prox).__name__}; "
+                "use ef.Whole()"
             )
         if self.needs_everybody and not method.compressor.always:
             raise ValueError(
