@@ -19,7 +19,7 @@ def theory_of(d, k, L=3.0):
     """One client with f(x) = (L/2)|x - 1|^2 on d features, and TopK: alpha = k/d."""
     problem = ef.least_squares(np.sqrt(L * d / 2) * np.eye(d), np.full(d, np.sqrt(L * d / 2)), clients=1)
     theory = ef.analyse(problem, ef.TopK(k))
-    assert theory.L == pytest.approx(L)
+    assert pytest.approx(L) == theory.L
     assert theory.alpha == pytest.approx(k / d)
     return theory
 
@@ -38,7 +38,9 @@ def test_gradient_descent_with_one_over_l_has_the_published_exact_rates(N):
 
 
 @pytest.mark.parametrize("d", [10, 2], ids=["alpha = 0.1", "alpha = 0.5"])
-@pytest.mark.parametrize("rule", [ef.EF21Standard(), ef.RareFeatures(), ef.ExactRoot()], ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize(
+    "rule", [ef.EF21Standard(), ef.RareFeatures(), ef.ExactRoot()], ids=lambda rule: type(rule).__name__
+)
 def test_no_function_and_no_compressor_beats_the_theorems_of_ef21(rule, d):
     """Psi falls as the proof says, and the mean of the squared gradients is below the bound."""
     theory, method = theory_of(d, 1), ef.EF21(ef.TopK(1))

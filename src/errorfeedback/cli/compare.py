@@ -135,7 +135,7 @@ def _progress(schedule: Schedule, console: Console) -> Iterator[Display]:
 def _line(job: Job, store: Store) -> str:
     record = store.load(job)
     if record is None:
-        return f"{job.label}: not run"
+        return f"{job.label}: could not take part"
     losses = record.columns["f"]
     lowest = np.where(np.isfinite(losses), losses, inf).min()
     return f"{job.label}: loss {losses[-1]:.6g} at the end, {lowest:.6g} at the lowest ({record.facts['stopped']})"

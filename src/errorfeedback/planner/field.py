@@ -1,8 +1,9 @@
 """Everybody who can take part, from the registries: a new file of a family is in the field by itself.
 
-    a method with every compressor that it is defined for          EF21 TopK(1), MARINA RandK(1), DIANA RandK(1), ...
-    gradient descent and EF21 in every other direction              DGD + LBFGS, EF21 TopK(1) + HeavyBall, ...
-    EF21 with every other downlink                                  EF21 TopK(1), Compressed down, ...
+    a method with those of TopK, RandK and PermK that it is defined for    EF21 TopK(1), MARINA RandK(1), MARINA PermK, ...
+    EF21 where clients answer now and then                                 EF21 Participating(TopK(1), 0.5)
+    gradient descent and EF21 in every other direction                     DGD + LBFGS, EF21 TopK(1) + Diagonal, ...
+    EF21 with every other downlink                                         EF21 TopK(1), Compressed down, ...
 
 Each of them has up to three kinds of step sizes: the largest that a theorem gives it; what a rule finds on the way; and the
 best constant 2^k, which nobody can know before (`constant`).
@@ -10,11 +11,13 @@ best constant 2^k, which nobody can know before (`constant`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from errorfeedback import directions, downlinks, methods, stepsizes
-from errorfeedback.compressors.base import Compressor
+from errorfeedback import compressors, directions, downlinks, methods, stepsizes
+from errorfeedback.compressors.base import Compressor, Contractive
+from errorfeedback.compressors.participating import Participating
 from errorfeedback.compressors.perm_k import PermK
 from errorfeedback.compressors.rand_k import RandK
 from errorfeedback.compressors.top_k import TopK
@@ -35,6 +38,8 @@ from errorfeedback.stepsizes.proved import Proved
 from errorfeedback.theory.analysis import Theory, analyse
 
 ALL = "all"
+ATTENDANCE = 0.5
+"""How often a client answers where not all do in every round."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,11 @@ class Entrant:
         return self.with_rule(Constant(2.0**exponent), f"2^{exponent} {HINDSIGHT}", HINDSIGHT)
 
 
-def entrants(k: int = 1, compress: Callable[[int], Compressor] = TopK) -> list[Entrant]:
+def entrants(k: int = 1, compress: Callable[[int], Contractive] = TopK) -> list[Entrant]:
     """The field, with K = k wherever something has a K."""
-    offered = [compress(k), RandK(k), PermK()]
-    singles = [Entrant(_named(method), method) for method in _methods(offered)]
+    offered: list[Compressor] = [compress(k), RandK(k), PermK()]
+    now_and_then = EF21(Participating(compress(k), ATTENDANCE))
+    singles = [Entrant(_named(method), method) for method in [*_methods(offered), now_and_then]]
     bases = [Entrant("DGD", DGD()), Entrant(_named(EF21(compress(k))), EF21(compress(k)))]
     bent = [
         replace(base, name=f"{base.name} + {kind.__name__}", direction=kind.examples()[0])
@@ -141,17 +147,20 @@ def _rules(entrant: Entrant) -> Iterator[StepSize]:
 
 
 def _methods(offered: Sequence[Compressor]) -> list[Method]:
-    """Every method with every compressor that it is defined for: as it is by default, or else its first example."""
-    made = [
-        kind(each) if required(kind) == ["compressor"] else kind.examples([each])[0]
-        for kind in members(methods, Method).values()  # type: ignore[type-abstract]
-        for each in offered
-        if isinstance(each, kind.requires)
-    ]
-    return list(dict.fromkeys(made))
+    """Every method with every compressor on offer that it is defined for, or else its first example."""
+    kinds = members(methods, Method).values()  # type: ignore[type-abstract]
+    return list(dict.fromkeys(method for kind in kinds for method in _made(kind, offered)))
+
+
+def _made(kind: type[Method], offered: Sequence[Compressor]) -> list[Method]:
+    fitting = [each for each in offered if isinstance(each, kind.requires)]
+    if fitting and required(kind) == ["compressor"]:
+        return [kind(each) for each in fitting]
+    every = [each for other in members(compressors, Compressor).values() for each in other.examples()]  # type: ignore[type-abstract]
+    return list(kind.examples(every)[:1])
 
 
 def _named(method: Method) -> str:
     """EF21 TopK(1); DGD."""
-    compressor = str(method.compressor).replace("k=", "").removesuffix("()")
+    compressor = re.sub(r"\w+=", "", str(method.compressor)).removesuffix("()")
     return str(method) if "(" not in str(method) else f"{type(method).__name__} {compressor}"
