@@ -14,6 +14,7 @@ from errorfeedback import caches
 
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
+    from errorfeedback.comparison import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
     from errorfeedback.interop import jax as jax
     from errorfeedback.interop import torch as torch
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 ESTIMATORS = ("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor")
 """They bring scikit-learn along, so they are not in the api."""
+COMPARISON = ("Comparison", "compare")
+"""They bring matplotlib along."""
 FRAMEWORKS = ("torch", "jax")
 """What they add is a namespace each: `ef.torch`, `ef.jax`."""
 
@@ -34,6 +37,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"errorfeedback.interop.{name}")
     if name in ESTIMATORS:
         return getattr(import_module("errorfeedback.estimators"), name)
+    if name in COMPARISON:
+        return getattr(import_module("errorfeedback.comparison"), name)
     api = import_module("errorfeedback.api")
     value = vars(api).get(name)
     if value is None:
@@ -47,4 +52,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(ESTIMATORS) | set(FRAMEWORKS) | set(api.discovered()))
+    return sorted(public | set(ESTIMATORS) | set(COMPARISON) | set(FRAMEWORKS) | set(api.discovered()))
