@@ -15,12 +15,20 @@ from errorfeedback import caches
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
+    from errorfeedback.estimators.model_file import load_model as load_model
+    from errorfeedback.exports.exporting import export as export
+    from errorfeedback.exports.scikit_learn import to_sklearn as to_sklearn
     from errorfeedback.interop import jax as jax
     from errorfeedback.interop import torch as torch
 
 __version__ = "0.1.0"
-ESTIMATORS = ("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor")
-"""They bring scikit-learn along, so they are not in the api."""
+ESTIMATORS = {
+    **dict.fromkeys(("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor"), "estimators"),
+    "load_model": "estimators.model_file",
+    "export": "exports.exporting",
+    "to_sklearn": "exports.scikit_learn",
+}
+"""They bring scikit-learn along, so they are not in the api; where each of them is."""
 FRAMEWORKS = ("torch", "jax")
 """What they add is a namespace each: `ef.torch`, `ef.jax`."""
 
@@ -33,7 +41,7 @@ def __getattr__(name: str) -> Any:
     if name in FRAMEWORKS:
         return import_module(f"errorfeedback.interop.{name}")
     if name in ESTIMATORS:
-        return getattr(import_module("errorfeedback.estimators"), name)
+        return getattr(import_module(f"errorfeedback.{ESTIMATORS[name]}"), name)
     api = import_module("errorfeedback.api")
     value = vars(api).get(name)
     if value is None:

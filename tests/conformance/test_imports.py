@@ -13,6 +13,7 @@ ROOT = Path(errorfeedback.__file__).parent
 LAYERS = [
     {"__main__"},
     {"cli"},
+    {"exports"},
     {"experiments", "estimators", "interop"},
     {"report"},
     {"plots"},
@@ -31,7 +32,7 @@ LAYERS = [
     {"keyed", "machine", "storage", "sums"},
     {"core", "registry", "extras", "caches", "notebook"},
 ]
-CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}
+CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "joblib", "matplotlib", "typer", "rich"}
 
 
 def rank(part):

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import MODEL
 from errorfeedback.cli._inputs import Estimator
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
-from errorfeedback.estimators.model_file import save
+from errorfeedback.estimators.model_file import MODEL, save
 from errorfeedback.planner.network import Links, elapsed
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.report.page import Cell, Table
