@@ -16,7 +16,6 @@ LAYERS = [
     {"exports"},
     {"experiments", "estimators", "interop"},
     {"report"},
-    {"plots"},
     {"api"},
     {"planner", "interop"},
     {"runtime"},
@@ -29,7 +28,8 @@ LAYERS = [
     {"wire"},
     {"problems"},
     {"sparsity"},
-    {"keyed", "machine", "storage", "sums"},
+    {"plots"},
+    {"keyed", "machine", "storage", "sums", "watchers"},
     {"core", "registry", "extras", "caches", "notebook"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "joblib", "matplotlib", "typer", "rich"}

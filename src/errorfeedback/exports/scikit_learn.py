@@ -31,7 +31,7 @@ from errorfeedback.estimators.class_models import HINGE, LOGISTIC, REST
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import Saved
 from errorfeedback.exports.base import Export
-from errorfeedback.storage.frames import frame
+from errorfeedback.storage.pandas_frame import frame
 
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 VALUE_MODELS: dict[str, Callable[[], BaseEstimator]] = {

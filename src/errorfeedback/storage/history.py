@@ -8,7 +8,7 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.notebook import shown, table
-from errorfeedback.storage.frames import frame
+from errorfeedback.storage.pandas_frame import frame
 
 if TYPE_CHECKING:
     import pandas
