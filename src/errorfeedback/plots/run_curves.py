@@ -51,14 +51,18 @@ class RunCurves:
         return Figure(name, [Lines("", curves, axis, legend=len(curves) > 1)], self.axes, columns=1, caption=caption)
 
     def panels(self, columns: Sequence[str]) -> Figure:
-        """Columns of the history side by side; what is above 0 in every round, on a logarithmic axis."""
+        """Columns of the history side by side; what is always above 0 and changes tenfold, on a logarithmic axis."""
         unknown = [name for name in columns if name not in self.history]
         if unknown:
             raise ValueError(f"the history has no column {unknown[0]!r}; it has {', '.join(self.history)}")
         curves = [self._curve(name, self.history[name], 0) for name in columns]
-        lines = [Lines("", [curve], Axis(curve.label, log=bool((curve.y > 0).all())), legend=False) for curve in curves]
+        lines = [Lines("", [curve], Axis(curve.label, log=_falls_far(curve.y)), legend=False) for curve in curves]
         return Figure("run", lines, self.axes, columns=len(lines))
 
     def _curve(self, label: str, values: Floats, colour: int) -> Curve:
         known = np.isfinite(values)
         return Curve(label, {name: place[known] for name, place in self.places().items()}, values[known], colour)
+
+
+def _falls_far(values: Floats) -> bool:
+    return bool(len(values)) and float(values.min()) > 0 and float(values.max()) > 10 * float(values.min())
