@@ -61,9 +61,7 @@ def main() -> None:
     print(f"ratio of the fastest: {min(followed) / min(plain):.4f}; of pairs: median {np.median(ratios):.4f}, ", end="")
     print(f"quartiles {np.quantile(ratios, 0.25):.4f} to {np.quantile(ratios, 0.75):.4f}")
     share = append / min(plain) + answer
-    print(
-        f"by its parts: {append * 1e9:.0f} ns a row, {answer * 1e3:.2f} ms a second, so {1 + share:.4f} with every round a row"
-    )
+    print(f"parts: {append * 1e9:.0f} ns a row, {answer * 1e3:.2f} ms a second: {1 + share:.4f} where all rounds are rows")
 
 
 if __name__ == "__main__":

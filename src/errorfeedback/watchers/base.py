@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Watcher(ABC):
+class RunWatcher(ABC):
     """Called with every row; closed at the end of `with`."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from threading import Event, Thread
 from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
-from errorfeedback.watchers.base import Watcher, measures
+from errorfeedback.watchers.base import RunWatcher, measures
 
 MOST = 300
 """Rows of one answer: a picture has not many more points."""
@@ -32,7 +32,7 @@ SILENCE = 5.0
 """Seconds that a connection without a question is kept."""
 
 
-class LivePage(Watcher):
+class LivePage(RunWatcher):
     """`clients`: how many share the bytes; `title`: what the page is called."""
 
     def __init__(self, *, clients: int = 1, title: str = "errorfeedback") -> None:

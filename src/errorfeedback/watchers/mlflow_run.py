@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from errorfeedback.extras import import_extra
-from errorfeedback.watchers.base import Watcher, measures
+from errorfeedback.watchers.base import RunWatcher, measures
 
 
-class MLflow(Watcher):
+class MLflow(RunWatcher):
     """Logs to the run that is active, or to a new one, which ends with this."""
 
     def __init__(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from os import PathLike
 
 from errorfeedback.extras import import_extra
-from errorfeedback.watchers.base import Watcher, measures
+from errorfeedback.watchers.base import RunWatcher, measures
 
 
-class TensorBoard(Watcher):
+class TensorBoard(RunWatcher):
     """`folder`: what `tensorboard --logdir` reads."""
 
     def __init__(self, folder: str | PathLike[str]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from errorfeedback.extras import import_extra
-from errorfeedback.watchers.base import Watcher
+from errorfeedback.watchers.base import RunWatcher
 
 
-class TqdmBar(Watcher):
+class TqdmBar(RunWatcher):
     """`rounds`: how many the run may take; it may stop earlier."""
 
     def __init__(self, rounds: int) -> None:
