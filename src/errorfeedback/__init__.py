@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from errorfeedback.interop import jax as jax
     from errorfeedback.interop import torch as torch
 
-__version__ = "0.1.0"
+    __version__: str
 ESTIMATORS = {
     **dict.fromkeys(("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor"), "estimators"),
     "load_model": "estimators.model_file",
@@ -36,6 +36,8 @@ caches.ensure_kernels()  # before numba is imported by anything
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(name)  # a part of the package: Python imports it by itself
     if name in FRAMEWORKS:
@@ -50,6 +52,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"errorfeedback has no {name!r}")
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """That of the installed package, which has it from a git tag."""
+    metadata = import_module("importlib.metadata")  # takes its time to import: only where it is asked for
+    try:
+        return str(metadata.version(__name__))
+    except metadata.PackageNotFoundError:  # a folder of sources that nobody installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

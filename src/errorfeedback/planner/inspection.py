@@ -135,7 +135,7 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         """The cheapest plans."""
-        return table(self.goal(), self.rows(5), self.head())
+        return table(self.goal(), self.rows(2), self.head())
 
     def __str__(self) -> str:
         facts = [f"{name}: {value}" for name, value in self.facts()]
