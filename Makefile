@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench race mpi scaling clean
+.PHONY: run test reproduce bench race mpi scaling dist clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -15,6 +15,11 @@ $(VENV)/run.stamp: pyproject.toml
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,torch,jax,test]'
+	touch $@
+
+$(VENV)/dist.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet build twine
 	touch $@
 
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.
@@ -45,6 +50,11 @@ mpi: $(VENV)/test.stamp
 
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py
+
+# A wheel and an sdist, checked, installed into empty environments and used as README says.
+dist: $(VENV)/dist.stamp
+	rm -rf build/dist && mkdir -p build/dist
+	$(BIN)/python tests/package_builds.py --out dist --work build/dist
 
 clean:
 	rm -rf $(VENV) $(OUT)

@@ -165,6 +165,10 @@ from errorfeedback.storage.packing import storable as storable
 from errorfeedback.theory.analysis import Theory as Theory
 from errorfeedback.theory.analysis import analyse as analyse
 from errorfeedback.theory.analysis import xi as xi
+from errorfeedback.watchers.live_page import LivePage as LivePage
+from errorfeedback.watchers.mlflow_run import MLflow as MLflow
+from errorfeedback.watchers.tensor_board import TensorBoard as TensorBoard
+from errorfeedback.watchers.tqdm_bar import TqdmBar as TqdmBar
 from errorfeedback.wire.message import Message as Message
 
 FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = (
