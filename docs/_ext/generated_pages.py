@@ -3,7 +3,7 @@
 import inspect
 from importlib import import_module
 
-import commands
+import command_page
 import plain_docstrings
 import public_names
 
@@ -22,7 +22,7 @@ docstring of the file that the name comes from, which states the formula and its
 
 def write(folder):
     """Write all pages; a page that has not changed is left alone, so that Sphinx does not read it again."""
-    pages = {"names.rst": index(), "commands.md": commands.page()}
+    pages = {"names.rst": index(), "commands.md": command_page.page()}
     for name in public_names.names():
         pages[f"{path(name)}.rst"] = page(name, getattr(errorfeedback, name), f"errorfeedback.{name}")
     for name in public_names.framework_names():

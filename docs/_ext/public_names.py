@@ -52,7 +52,10 @@ def room(name):
 def by_room():
     """(heading, names) in the order of the page."""
     every = names()
-    rooms = sorted({room(name) for name in every} | {"interop"}, key=lambda r: (r not in ROOMS, list(ROOMS).index(r) if r in ROOMS else r))
+    rooms = sorted(
+        {room(name) for name in every} | {"interop"},
+        key=lambda r: (r not in ROOMS, list(ROOMS).index(r) if r in ROOMS else r),
+    )
     for each in rooms:
         found = list(framework_names()) if each == "interop" else [name for name in every if room(name) == each]
         yield ROOMS.get(each, each.capitalize()), found

@@ -2,13 +2,14 @@ r"""
 The paper in ten minutes
 ========================
 
-*Error Feedback Shines when Features are Rare* (Richtárik, Gasanov, Burlachenko 2023) asks when a client that sends one number
-per round may take steps as long as those of gradient descent. The answer has two small integers in it, :math:`c` and :math:`r`, which
-can be counted on the data before anything is run. This page counts them, computes the step of Theorem 1, runs it, and
-checks the theorem on every round of the run.
+*Error Feedback Shines when Features are Rare* (Richtárik, Gasanov, Burlachenko 2023) asks when a client that sends
+one number per round may take steps as long as those of gradient descent. The answer has two small integers in it,
+:math:`c` and :math:`r`, which can be counted on the data before anything is run. This page counts them, computes the
+step of Theorem 1, runs it, and checks the theorem on every round of the run.
 
-We minimise :math:`f(x) = \frac1n \sum_i f_i(x)` over :math:`x \in \mathbb{R}^d`; client :math:`i` alone knows :math:`f_i`. In EF21 every
-client keeps an estimate :math:`g_i` of its gradient and sends a compressed correction of it:
+We minimise :math:`f(x) = \frac1n \sum_i f_i(x)` over :math:`x \in \mathbb{R}^d`; client :math:`i` alone knows
+:math:`f_i`. In EF21 every client keeps an estimate :math:`g_i` of its gradient and sends a compressed correction of
+it:
 
 .. math::
 
@@ -25,17 +26,17 @@ import errorfeedback as ef
 # %%
 # Who owns which feature
 # ----------------------
-# A client that never sees a feature has no opinion about it: the rows of its data are zero there, so is its gradient, and
-# nothing has to be sent. The paper's generator of regression problems puts every feature on exactly :math:`c` of the
-# :math:`n` clients.
+# A client that never sees a feature has no opinion about it: the rows of its data are zero there, so is its gradient,
+# and nothing has to be sent. The paper's generator of regression problems puts every feature on exactly :math:`c` of
+# the :math:`n` clients.
 
 problem = ef.synthetic(n=100, d=500, m=12, c=5)
 support = problem.support
 print(problem)
 
 # %%
-# Two numbers describe the pattern. A row below is a client, a column a feature. :math:`c` is the longest column (how many clients share a
-# feature at most), :math:`r` the longest row (how many features a client has at most).
+# Two numbers describe the pattern. A row below is a client, a column a feature. :math:`c` is the longest column (how
+# many clients share a feature at most), :math:`r` the longest row (how many features a client has at most).
 
 client = np.repeat(np.arange(support.n), support.sizes)
 row, column = np.argmax(support.sizes), 250
@@ -57,23 +58,26 @@ plt.show()
 #
 # .. math::
 #
-#    \gamma \le \frac{1}{L + L_+ \sqrt{c/n}\; \xi(\alpha)}, \qquad \alpha = \frac{K}{r}, \qquad \xi(\alpha) = \frac{\sqrt{1-\alpha} + 1 - \alpha}{\alpha},
+#    \gamma \le \frac{1}{L + L_+ \sqrt{c/n}\; \xi(\alpha)}, \qquad \alpha = \frac{K}{r}, \qquad
+#    \xi(\alpha) = \frac{\sqrt{1-\alpha} + 1 - \alpha}{\alpha},
 #
 # the gradients of a run of :math:`T` rounds satisfy
 #
 # .. math::
 #
-#    \frac1T \sum_{t<T} \|\nabla f(x^t)\|^2 \;\le\; \frac{2 (f(x^0) - f^*)}{\gamma T} + \frac{c}{n} \cdot \frac{G^0}{\theta T}.
+#    \frac1T \sum_{t<T} \|\nabla f(x^t)\|^2
+#    \;\le\; \frac{2 (f(x^0) - f^*)}{\gamma T} + \frac{c}{n} \cdot \frac{G^0}{\theta T}.
 #
-# The older analysis has :math:`\tilde L` in the place of :math:`L_+ \sqrt{c/n}` and :math:`K/d` in the place of :math:`K/r`: it pays for features that
-# a client does not have. ``ef.analyse`` computes every constant and says how (exactly, or as a bound):
+# The older analysis has :math:`\tilde L` in the place of :math:`L_+ \sqrt{c/n}` and :math:`K/d` in the place of
+# :math:`K/r`: it pays for features that a client does not have. ``ef.analyse`` computes every constant and says how
+# (exactly, or as a bound):
 
 theory = ef.analyse(problem, ef.TopK(1))
 print(theory)
 
 # %%
-# Here rare features make the proved step hundreds of times longer; where every client has every feature (:math:`c = n`) they are of the
-# same size, as they must be.
+# Here rare features make the proved step hundreds of times longer; where every client has every feature (:math:`c = n`)
+# they are of the same size, as they must be.
 
 method = ef.EF21(ef.TopK(1))
 rules = {"standard (2021)": ef.EF21Standard(), "Theorem 1": ef.RareFeatures(), "the largest that is proved": ef.Best()}
@@ -91,7 +95,8 @@ plt.show()
 # %%
 # A run, and what it costs
 # ------------------------
-# ``ef.solve`` runs the algorithm; every bit that a message takes is counted, with its index, its head and its check. Three runs of 4,000 rounds:
+# ``ef.solve`` runs the algorithm; every bit that a message takes is counted, with its index, its head and its check.
+# Three runs of 4,000 rounds:
 
 runs = {name: ef.solve(problem, method, rule, rounds=4_000) for name, rule in rules.items()}
 gradient_descent = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=160)
@@ -99,7 +104,11 @@ far = 40 * ef.RareFeatures().gamma(theory, method)
 tuned = ef.solve(problem, method, ef.Constant(far), rounds=300)
 
 figure, axes = plt.subplots()
-for name, result in [*runs.items(), ("gradient descent, 1/L", gradient_descent), ("40 times Theorem 1's step: no theorem", tuned)]:
+for name, result in [
+    *runs.items(),
+    ("gradient descent, 1/L", gradient_descent),
+    ("40 times Theorem 1's step: no theorem", tuned),
+]:
     h = result.history
     axes.semilogy(h["uplink_bits"] / 8 / 1024 / problem.n, h["grad_norm2"], label=name)
 axes.set(xlabel="sent by a client so far (KiB)", ylabel=r"$\|\nabla f(x^t)\|^2$", xlim=(0, 50))
@@ -111,16 +120,17 @@ plt.show()
 # Three things to see.
 #
 # - The new step turns an algorithm that stands still into one that converges, with the same messages.
-# - Gradient descent that sends *only the features a client has* is ahead of every proved step by bytes. With Top1 the theory never
-#   promises fewer numbers than that (:doc:`/theory`, section 8).
-# - A theorem covers the worst problem of its class. On this one a step 40 times as long works, and one number a round beats gradient
-#   descent by far. Nobody can know that beforehand, so ``ef.Automatic`` and ``ef.Armijo`` find the step while the run goes on, from losses and slopes that the
-#   clients tell; ``errorfeedback train`` adds few bits and curvature to that (:doc:`/training`).
+# - Gradient descent that sends *only the features a client has* is ahead of every proved step by bytes. With Top1 the
+#   theory never promises fewer numbers than that (:doc:`/theory`, section 8).
+# - A theorem covers the worst problem of its class. On this one a step 40 times as long works, and one number a round
+#   beats gradient descent by far. Nobody can know that beforehand, so ``ef.Automatic`` and ``ef.Armijo`` find the step
+#   while the run goes on, from losses and slopes that the clients tell; ``errorfeedback train`` adds few bits and
+#   curvature to that (:doc:`/training`).
 #
 # A certificate
 # -------------
-# The proof has a function that falls in every round, :math:`\Psi^{t+1} \le \Psi^t - \frac{\gamma}{2}\|\nabla f(x^t)\|^2`. The run recorded it, so
-# that the theorem can be checked as it stands, on this run:
+# The proof has a function that falls in every round, :math:`\Psi^{t+1} \le \Psi^t - \frac{\gamma}{2}\|\nabla
+# f(x^t)\|^2`. The run recorded it, so that the theorem can be checked as it stands, on this run:
 
 result = runs["Theorem 1"]
 print(result.certificate)
@@ -142,7 +152,8 @@ axes.legend()
 plt.show()
 
 # %%
-# A check that cannot fail is worth nothing. At 160 times the step the run no longer descends, and the check says since when:
+# A check that cannot fail is worth nothing. At 160 times the step the run no longer descends, and the check says since
+# when:
 
 reckless = ef.solve(problem, method, ef.Constant(4 * far), rounds=200)
 print(reckless.certificate)
@@ -151,7 +162,9 @@ print(ef.verify(reckless))
 # %%
 # What to take from it
 # --------------------
-# - Count :math:`c` and :math:`r` first: ``errorfeedback inspect YOUR.csv`` does, and says what every theorem promises on your data.
-# - A single feature that everybody has (an intercept) makes :math:`c = n`. ``ef.ExactOnCommon`` sends such features exactly and keeps :math:`c` for the others.
-# - The paper's own limitations: many real data sets are not sparse enough for a small :math:`c/n`, and deep networks have
-#   nonzero weights from the second layer on. See :doc:`/explanation/limits`.
+# - Count :math:`c` and :math:`r` first: ``errorfeedback inspect YOUR.csv`` does, and says what every theorem promises
+#   on your data.
+# - A single feature that everybody has (an intercept) makes :math:`c = n`. ``ef.ExactOnCommon`` sends such features
+#   exactly and keeps :math:`c` for the others.
+# - The paper's own limitations: many real data sets are not sparse enough for a small :math:`c/n`, and deep networks
+#   have nonzero weights from the second layer on. See :doc:`/explanation/limits`.

@@ -2,8 +2,9 @@ r"""
 From your table to a model
 ==========================
 
-A CSV file with numbers, text, dates and gaps goes in; a model that was trained across its shops comes out, with a history, a
-page about the run, and predictions for new rows. No step size, no compressor, no bit width is chosen by hand. You need
+A CSV file with numbers, text, dates and gaps goes in; a model that was trained across its shops comes out, with a
+history, a page about the run, and predictions for new rows. No step size, no compressor, no bit width is chosen by
+hand. You need
 
 .. code-block:: console
 
@@ -27,8 +28,8 @@ folder = Path(mkdtemp())
 # %%
 # The table
 # ---------
-# Orders of 40 shops. We want to know which of them will be sent back. What shops sell differs: every shop has products of its own, so that most products
-# are rare, and that is where error feedback is at its best.
+# Orders of 40 shops. We want to know which of them will be sent back. What shops sell differs: every shop has products
+# of its own, so that most products are rare, and that is where error feedback is at its best.
 
 rng = np.random.default_rng(0)
 shops, products, rows = 40, 300, 6_000
@@ -55,13 +56,16 @@ print("\n".join((folder / "sales.csv").read_text().splitlines()[:5]))
 # %%
 # One command
 # -----------
-# ``--client-column`` says who has which rows, ``--target`` what is to be predicted. ``--missing impute`` fills gaps in a number with its median and remembers that
-# there was a gap; without it the command stops and names the columns. A fifth of the rows is held out.
+# ``--client-column`` says who has which rows, ``--target`` what is to be predicted. ``--missing impute`` fills gaps in
+# a number with its median and remembers that there was a gap; without it the command stops and names the columns. A
+# fifth of the rows is held out.
 
 
 def errorfeedback(*words):
     """What `errorfeedback WORDS` prints on a terminal."""
-    done = subprocess.run([sys.executable, "-m", "errorfeedback", *words], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "errorfeedback", *words], cwd=folder, capture_output=True, text=True, check=True
+    )
     print(f"$ errorfeedback {' '.join(words)}\n{done.stderr}{done.stdout}")
 
 
@@ -71,14 +75,18 @@ errorfeedback(
 )
 
 # %%
-# What was done with every column is said above: the product became a feature per value, the date years since the first one, gaps a feature of their own. The meaning of the
-# columns is stored in the model; the same goes for every later file (:doc:`/data`).
+# What was done with every column is said above: the product became a feature per value, the date years since the first
+# one, gaps a feature of their own. The meaning of the columns is stored in the model; the same goes for every later
+# file (:doc:`/data`).
 #
 # What it cost
 # ------------
-# ``run/`` has the model, the history and ``report.html``, a page that needs no network. The history is a file of plain numbers:
+# ``run/`` has the model, the history and ``report.html``, a page that needs no network. The history is a file of plain
+# numbers:
 
-history = {name: np.array(column, dtype=float) for name, column in json.loads((folder / "run" / "history.json").read_text()).items()}
+history = {
+    name: np.array(column, dtype=float) for name, column in json.loads((folder / "run" / "history.json").read_text()).items()
+}
 sent = (history["uplink_bits"] + history["downlink_bits"]) / 8 / shops
 table_bytes = (folder / "sales.csv").stat().st_size / shops
 
@@ -93,7 +101,8 @@ axes.legend(loc="lower left")
 plt.show()
 
 # %%
-# Every marker is a round. What a shop sent and received until the end is less than its own rows would have taken, and no row left a shop.
+# Every marker is a round. What a shop sent and received until the end is less than its own rows would have taken, and
+# no row left a shop.
 #
 # New rows
 # --------
@@ -105,7 +114,8 @@ said = list(csv.DictReader((folder / "said.csv").open()))
 print(said[0])
 
 # %%
-# Whether the probabilities mean what they say is quickly looked at: of the orders that the model gives 30%, three in ten should come back.
+# Whether the probabilities mean what they say is quickly looked at: of the orders that the model gives 30%, three in
+# ten should come back.
 
 column = next(name for name in said[0] if name.endswith("yes)") or name.endswith("yes"))
 chance = np.array([float(each[column]) for each in said])
@@ -126,7 +136,9 @@ plt.show()
 # %%
 # Where to go from here
 # ---------------------
-# - ``errorfeedback inspect sales.csv --target returned --client-column shop`` says how rare your features are and what every method would take.
-# - Was it interrupted? ``--checkpoint state/``, then ``errorfeedback resume state/``: the same bits as if it had never stopped.
+# - ``errorfeedback inspect sales.csv --target returned --client-column shop`` says how rare your features are and what
+#   every method would take.
+# - Was it interrupted? ``--checkpoint state/``, then ``errorfeedback resume state/``: the same bits as if it had never
+#   stopped.
 # - A slow link changes what is best: :doc:`04_slow_links`. Rows on several machines: :doc:`05_many_machines`.
 # - In Python: ``ef.EF21Classifier().fit(X, y, groups)`` is the same with scikit-learn's manners (:doc:`/training`).

@@ -2,9 +2,10 @@ r"""
 Natural clients
 ===============
 
-Benchmarks deal the rows of a data set to clients like cards. Real clients do not get their rows like that: a user has the items she met, a site the words of
-its language, a hospital the codes it uses. That is what makes features *rare*, and what the constants :math:`c` and :math:`r` measure. This page
-takes one data set, gives it to its real clients and to random ones, and looks at what changes.
+Benchmarks deal the rows of a data set to clients like cards. Real clients do not get their rows like that: a user has
+the items she met, a site the words of its language, a hospital the codes it uses. That is what makes features *rare*,
+and what the constants :math:`c` and :math:`r` measure. This page takes one data set, gives it to its real clients and
+to random ones, and looks at what changes.
 """
 
 import numpy as np
@@ -16,8 +17,8 @@ import errorfeedback as ef
 # %%
 # Readers and books
 # -----------------
-# 150 readers, 1,200 books. A few books are read by everybody; most belong to a genre, and readers keep to two genres. A row is one evening: eight of the reader's
-# books that were looked at, and whether one was bought.
+# 150 readers, 1,200 books. A few books are read by everybody; most belong to a genre, and readers keep to two genres. A
+# row is one evening: eight of the reader's books that were looked at, and whether one was bought.
 
 rng = np.random.default_rng(1)
 readers, books, genres, evenings, per_row = 150, 1_200, 30, 40, 8
@@ -39,15 +40,16 @@ groups = np.repeat(np.arange(readers), evenings)
 # %%
 # Two ways to deal
 # ----------------
-# ``clients`` takes a label per row (natural clients) or a rule such as ``ef.Shuffled``. The function that is minimised is the same: the mean over all rows, as every
-# client has equally many.
+# ``clients`` takes a label per row (natural clients) or a rule such as ``ef.Shuffled``. The function that is minimised
+# is the same: the mean over all rows, as every client has equally many.
 
 own = ef.logistic(A, y, clients=groups)
 dealt = ef.logistic(A, y, clients=ef.Shuffled(readers, seed=0))
 problems = {"natural clients": own, "shuffled rows": dealt}
 for name, problem in problems.items():
     s = problem.support
-    print(f"{name:16} c = {s.c:3}, r = {s.r:3}, mean |J_i| = {s.sizes.mean():5.1f}, median owners of a feature {np.median(s.counts):g}")
+    owners = np.median(s.counts)
+    print(f"{name:16} c = {s.c:3}, r = {s.r:3}, mean |J_i| = {s.sizes.mean():5.1f}, median owners of a feature {owners:g}")
 
 # %%
 
@@ -64,7 +66,8 @@ right.set_title("Clients")
 plt.show()
 
 # %%
-# A shuffled client has three times as many features, because it got a bit of everybody. Whatever a method sends, it sends more of it.
+# A shuffled client has three times as many features, because it got a bit of everybody. Whatever a method sends, it
+# sends more of it.
 #
 # What it costs
 # -------------
@@ -96,7 +99,8 @@ for name, problem in problems.items():
     gap = (h["f"] - bottom) / (h["f"][0] - bottom)
     sent = (h["uplink_bits"] + h["downlink_bits"]) / 8 / readers
     axes.semilogy(sent, gap, label=name)
-    print(f"{name:16} {sent[np.argmax(gap < 1e-3)]:6.0f} bytes per client to a relative gap of 1e-3, in {np.argmax(gap < 1e-3)} rounds")
+    there = np.argmax(gap < 1e-3)
+    print(f"{name:16} {sent[there]:6.0f} bytes per client to a relative gap of 1e-3, in {there} rounds")
 axes.set(xlabel="bytes per client, up and down", ylabel="share of the gap that is left", ylim=(1e-6, 1.5), xlim=(0, 12_000))
 axes.set_title("The same model, the same method, other clients")
 axes.legend()
@@ -105,12 +109,16 @@ plt.show()
 # %%
 # And the theorems
 # ----------------
-# The best sellers are on every shelf, so :math:`c = n` in both cases: a single common feature hides how rare all others are. ``ef.ExactOnCommon`` sends the common ones
-# exactly in every round; then only the others count. What it buys, in proved step sizes:
+# The best sellers are on every shelf, so :math:`c = n` in both cases: a single common feature hides how rare all others
+# are. ``ef.ExactOnCommon`` sends the common ones exactly in every round; then only the others count. What it buys, in
+# proved step sizes:
 
 common = np.flatnonzero(own.support.counts > readers / 2)
 print(f"{len(common)} of {own.d} features are on more than half of the shelves")
-for name, compressor in {"Top8": ef.TopK(8), f"{len(common)} common ones exactly, Top4 of the rest": ef.ExactOnCommon(common, 4)}.items():
+for name, compressor in {
+    "Top8": ef.TopK(8),
+    f"{len(common)} common ones exactly, Top4 of the rest": ef.ExactOnCommon(common, 4),
+}.items():
     theory = ef.analyse(own, compressor)
     numbers = compressor.entries(own.support).mean()
     print(f"{name:42} {numbers:5.1f} numbers a round, proved step {ef.Best().gamma(theory, ef.EF21(compressor)):.4f}")
@@ -118,6 +126,8 @@ for name, compressor in {"Top8": ef.TopK(8), f"{len(common)} common ones exactly
 # %%
 # What to take from it
 # --------------------
-# - Tell the library who your clients are (``--client-column``, ``groups=``, a folder with a file for each): dealing rows at random costs bytes, and hides what is rare.
-# - :math:`c` is a maximum, and one common feature sets it. Look at how features are spread (``errorfeedback inspect`` draws it), not at :math:`c` alone.
+# - Tell the library who your clients are (``--client-column``, ``groups=``, a folder with a file for each): dealing
+#   rows at random costs bytes, and hides what is rare.
+# - :math:`c` is a maximum, and one common feature sets it. Look at how features are spread (``errorfeedback inspect``
+#   draws it), not at :math:`c` alone.
 # - The bytes of a round go with :math:`|J_i|`, the features that a client has; nothing is ever sent for the others.

@@ -2,9 +2,10 @@ r"""
 Slow links
 ==========
 
-A round takes as long as its slowest client needs to hear the step and to answer. On a link with 50 ms of latency and 1 Mbit/s up, ten thousand numbers take 0.6 s and
-the trip 0.1 s; at 20 kbit/s the same message takes half a minute. So the best method depends on the link, and neither rounds nor bytes alone decide. This page
-runs four methods once, and asks what each would have taken on four links.
+A round takes as long as its slowest client needs to hear the step and to answer. On a link with 50 ms of latency and
+1 Mbit/s up, ten thousand numbers take 0.6 s and the trip 0.1 s; at 20 kbit/s the same message takes half a minute. So
+the best method depends on the link, and neither rounds nor bytes alone decide. This page runs four methods once, and
+asks what each would have taken on four links.
 """
 
 import numpy as np
@@ -92,19 +93,19 @@ axes.grid(axis="x", visible=False)
 plt.show()
 
 # %%
-# Where bits are dear, four of them win; where a trip is dear, so do fewer rounds with more bits in each; in a data centre
-# nothing of it matters. One number a round is the cheapest message up, but it takes hundreds of rounds, pays for every trip, and the steps that come back
-# move every feature: what comes down is nearly all of its bytes.
+# Where bits are dear, four of them win; where a trip is dear, so do fewer rounds with more bits in each; in a data
+# centre nothing of it matters. One number a round is the cheapest message up, but it takes hundreds of rounds, pays for
+# every trip, and the steps that come back move every feature: what comes down is nearly all of its bytes.
 #
 # Let it choose
 # -------------
-# ``network=`` (``--network`` on the command line) tells the estimator what the links can do. It then chooses bits so that transfers take at most a tenth of a
-# round trip, and asks for few-bit Hessians where they save time:
+# ``network=`` (``--network`` on the command line) tells the estimator what the links can do. It then chooses bits so
+# that transfers take at most a tenth of a round trip, and asks for few-bit Hessians where they save time:
 
 for text in ("up=10kbit/s,down=50kbit/s,latency=500ms", "up=1Mbit/s,down=10Mbit/s,latency=50ms"):
     model = ef.EF21Classifier(l2=1e-3, network=text).fit(A, y, groups=np.repeat(np.arange(n), rows))
     print(f"{text}\n    {model.choice_}\n    {model.history_.rows} recorded rounds")
 
 # %%
-# Clients with different links are classes: ``ef.Links({"phone-*": ef.Network(up="100kbit/s"), "*": ef.Network(up="1Mbit/s")})``, or ``--network`` once for each. A
-# round then lasts as long as the slowest of them.
+# Clients with different links are classes: ``ef.Links({"phone-*": ef.Network(up="100kbit/s"), "*":
+# ef.Network(up="1Mbit/s")})``, or ``--network`` once for each. A round then lasts as long as the slowest of them.

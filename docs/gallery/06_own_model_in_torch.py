@@ -2,9 +2,10 @@ r"""
 Your own model in PyTorch
 =========================
 
-The model need not be linear. Here it is a recommender: every user is a client, with an embedding of her own and the embeddings of the items she
-met; a small network makes a score of both. ``ef.torch.problem`` finds out who depends on which number, and from there on everything is as for a linear model: few bits up, quasi-Newton steps
-down, every bit counted. Nobody but the user sees what she clicked on.
+The model need not be linear. Here it is a recommender: every user is a client, with an embedding of her own and the
+embeddings of the items she met; a small network makes a score of both. ``ef.torch.problem`` finds out who depends on
+which number, and from there on everything is as for a linear model: few bits up, quasi-Newton steps down, every bit
+counted. Nobody but the user sees what she clicked on.
 
 ``pip install 'errorfeedback[torch]'``
 """
@@ -22,7 +23,8 @@ rng = np.random.default_rng(0)
 # %%
 # Users, items, clicks
 # --------------------
-# Users and items have a hidden place in a plane; a user clicks on what is near. Three quarters of the pairs are for training.
+# Users and items have a hidden place in a plane; a user clicks on what is near. Three quarters of the pairs are for
+# training.
 
 users, items, each = 80, 150, 60
 user_place, item_place = rng.normal(0, 1, (users, 2)), rng.normal(0, 1, (items, 2))
@@ -60,13 +62,18 @@ print(problem)
 # %%
 # Who depends on what
 # -------------------
-# The layers are listened to while the module runs over the data once. A user's own embedding is hers alone, an item belongs to those who met it, and the network is common to
-# all, which is the paper's own caveat: from the second layer on nothing is rare.
+# The layers are listened to while the module runs over the data once. A user's own embedding is hers alone, an item
+# belongs to those who met it, and the network is common to all, which is the paper's own caveat: from the second layer
+# on nothing is rare.
 
 counts = problem.support.counts
 figure, axes = plt.subplots(figsize=(7.2, 3.0))
-axes.hist([counts[counts == 1], counts[(counts > 1) & (counts < users)], counts[counts == users]], bins=40, stacked=True,
-          label=["embeddings of users", "embeddings of items", "the network"])
+axes.hist(
+    [counts[counts == 1], counts[(counts > 1) & (counts < users)], counts[counts == users]],
+    bins=40,
+    stacked=True,
+    label=["embeddings of users", "embeddings of items", "the network"],
+)
 axes.set(xlabel="clients that depend on a number of the model", ylabel="numbers")
 axes.set_title(f"{problem.d} numbers, {problem.support.sizes.mean():.0f} of them with an average client")
 axes.legend()
@@ -75,7 +82,8 @@ plt.show()
 # %%
 # Train it
 # --------
-# Nothing here has a bound on its curvature, so no theorem gives a step size. Armijo's rule needs none: the losses that the clients tell accept or refuse every step.
+# Nothing here has a bound on its curvature, so no theorem gives a step size. Armijo's rule needs none: the losses that
+# the clients tell accept or refuse every step.
 
 result = ef.solve(
     problem,
@@ -104,7 +112,8 @@ ef.torch.load_into(module, result.x)
 print(f"held-out AUC after:  {auc(module):.3f}")
 
 # %%
-# The same with Adam on all data in one place, the better of two weight decays at its best step in hindsight, to see what is lost by training where the data are:
+# The same with Adam on all data in one place, the better of two weight decays at its best step in hindsight, to see
+# what is lost by training where the data are:
 
 u, i = (torch.cat([data[0][k] for data in clients]) for k in (0, 1))
 target = torch.cat([data[1] for data in clients])
@@ -121,7 +130,8 @@ for decay in (1e-2, 1e-1):
 print(f"Adam, all data in one place: {max(scores):.3f}")
 
 # %%
-# Training where the data are costs no accuracy here. (Nor does it gain any: with more tuning Adam may do better. A larger comparison, with test data that nobody chose by, is in :doc:`/own-model`.)
+# Training where the data are costs no accuracy here. (Nor does it gain any: with more tuning Adam may do better. A
+# larger comparison, with test data that nobody chose by, is in :doc:`/own-model`.)
 #
 # What crossed the wire
 # ---------------------
@@ -130,14 +140,15 @@ h = result.history
 kib = (h["uplink_bits"] + h["downlink_bits"]) / 8 / 1024 / users
 dense = 2 * 8 * problem.support.sizes.mean() / 1024
 figure, axes = plt.subplots()
-axes.plot(kib, h["f"], label="this run")
+axes.plot(kib, np.minimum.accumulate(h["f"]), label="this run")
 axes.axvline(10 * dense, color="C6", linestyle=":")
-axes.annotate(" ten rounds of\n all numbers in full", (10 * dense, h["f"].max()), color="C6", va="top")
-axes.set(xlabel="KiB per client, up and down", ylabel="loss with the penalty")
+axes.annotate(" ten rounds of\n all numbers in full", (10 * dense, h["f"][0]), color="C6", va="top")
+axes.set(xlabel="KiB per client, up and down", ylabel="lowest loss so far, with the penalty")
 axes.set_title("A neural model in few bits")
 axes.legend(loc="upper center")
 plt.show()
 
 # %%
-# More: minibatches, JAX, plain Python functions, what is checked at the start and what is refused are in :doc:`/own-model`; error feedback inside
-# PyTorch's own ``DistributedDataParallel`` is one line, ``ef.torch.hook`` (:doc:`/ddp`).
+# More: minibatches, JAX, plain Python functions, what is checked at the start and what is refused are in
+# :doc:`/own-model`; error feedback inside PyTorch's own ``DistributedDataParallel`` is one line, ``ef.torch.hook``
+# (:doc:`/ddp`).

@@ -8,9 +8,9 @@ from errorfeedback.cli.app import app
 
 HEAD = """# Command line
 
-Written from the commands themselves (`docs/_ext/commands.py`); `errorfeedback VERB --help` prints the same. Exit codes: 0 done, 1 a
-run that failed, 2 a command or an input that is wrong (one sentence on stderr says what), 130 interrupted, 143 terminated. Where more is
-said about a verb: [training](../training.md), [data](../data.md), [engines](../engines.md).
+Written from the commands themselves (`docs/_ext/command_page.py`); `errorfeedback VERB --help` prints the same. Exit codes:
+0 done, 1 a run that failed, 2 a command or an input that is wrong (one sentence on stderr says what), 130 interrupted,
+143 terminated. Where more is said about a verb: [training](../training.md), [data](../data.md), [engines](../engines.md).
 
 """
 OTHERS = "Options"
