@@ -22,7 +22,7 @@ REASONS = {
     "Session": "made by an engine's `open`",
     "Setup": "handed to an engine of your own",
     "Step": "handed to a downlink of your own",
-    "Shared": "for methods whose clients have memory in common: tests/clients",
+    "Shared": "for methods whose clients have memory in common: tests/runtime/test_checkpoint.py",
     "Verdict": "what a rule of your own that searches returns",
     "Result": "made by `solve`",
     "Inspection": "made by `inspect`",
