@@ -7,7 +7,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
 import generated_pages  # noqa: E402
-import two_lights  # noqa: E402
 
 import errorfeedback  # noqa: E402
 
@@ -27,8 +26,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext", "gallery", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 nitpicky = True
+smartquotes = False  # --k stays --k
 nitpick_ignore_regex = [(r"py:.*", r"(?!errorfeedback\.[A-Za-z]\w*$).*")]  # types of other packages, shapes of our own
-suppress_warnings = ["toc.empty_glob"]  # a page that is not there yet
 templates_path: list[str] = []
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_block"]
@@ -37,7 +36,6 @@ myst_heading_anchors = 4
 autosummary_generate = False  # `generated_pages` writes a page for every public name
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -89,4 +87,4 @@ sphinx_gallery_conf = {
 def setup(app):
     """Pages that are made from the code are written before Sphinx looks for pages."""
     app.connect("config-inited", lambda app, config: generated_pages.write(HERE / "generated"))
-    app.connect("builder-inited", lambda app: two_lights.style({}, ""))
+    app.connect("source-read", lambda app, name, source: source.append(generated_pages.with_others(source.pop(), HERE)))

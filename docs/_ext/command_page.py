@@ -32,21 +32,19 @@ def _verb(verb, parent):
     usage = " ".join([context.command_path, *verb.collect_usage_pieces(context)])
     lines = [f"## {context.command_path}", "", "```console", usage, "```", "", _prose(verb.help or ""), ""]
     for heading, parameters in _panels(verb).items():
-        lines += [f"**{heading}**", "", "| | |", "|---|---|"]
+        lines += [f"**{heading}**", "", "| option | |" if heading != "Arguments" else "| argument | |", "|---|---|"]
         lines += [_row(parameter, context) for parameter in parameters] + [""]
     return "\n".join(lines)
 
 
 def _panels(verb):
-    """Arguments first, then the options by panel."""
-    panels = {}
-    for parameter in sorted(verb.params, key=lambda p: p.param_type_name != "argument"):
-        if parameter.name == "help":
-            continue
+    """Arguments first, then the verb's own options, those that it must have before the others, then the panels."""
+    panels = {"Arguments": [], OTHERS: []}
+    for parameter in sorted(verb.params, key=lambda p: not p.required):
         argument = parameter.param_type_name == "argument"
-        heading = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or OTHERS
+        heading = "Arguments" if argument else parameter.rich_help_panel or OTHERS
         panels.setdefault(heading, []).append(parameter)
-    return panels
+    return {heading: parameters for heading, parameters in panels.items() if parameters}
 
 
 def _row(parameter, context):

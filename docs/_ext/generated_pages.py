@@ -1,6 +1,7 @@
 """Pages that are made from the code: one for every public name, their index, and the command line."""
 
 import inspect
+import re
 from importlib import import_module
 
 import command_page
@@ -18,6 +19,18 @@ Public names
 docstring of the file that the name comes from, which states the formula and its source, then the name's own.
 
 """
+
+OTHERS = "<!-- pages that no index names -->"
+"""Where a page of docs/ goes whose author did not say where it belongs."""
+
+
+def with_others(text, docs):
+    """The text of a page; where it has the mark, with a list of the pages that no index names."""
+    named = "".join(path.read_text(encoding="utf-8") for path in docs.rglob("index.md"))
+    left = [path.stem for path in sorted(docs.glob("*.md")) if not re.search(rf"^(\.\./)?{path.stem}$", named, re.MULTILINE)]
+    pages = [f"../{stem}" for stem in left if stem != "index"]
+    listed = ["```{toctree}", ":maxdepth: 1", ":caption: More", "", *pages, "```"] if pages else []
+    return text.replace(OTHERS, "\n".join(listed))
 
 
 def write(folder):

@@ -23,6 +23,10 @@ ROOMS = {
     "theory": "Theory",
     "storage": "Checkpoints",
     "interop": "PyTorch and JAX",
+    "sparsity": "Who owns which feature",
+    "core": "What a method of your own is handed",
+    "clients": "The clients' side of an engine",
+    "wire": "Messages",
 }
 """The order of the page and its headings; a room that is not here comes last under its own name."""
 INTERNAL = {api.discovered, members}
