@@ -359,7 +359,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         known = np.atleast_2d(self.coef_)
         if self.fit_intercept:
             known = np.column_stack([known, np.atleast_1d(self.intercept_)])
-        width = objective.rows.width
+        width = objective.problem.width
         if known.size != width:
             raise ValueError(
                 f"warm_start: the last model has {known.size} numbers, the new one {width}; "

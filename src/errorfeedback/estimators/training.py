@@ -171,9 +171,9 @@ def train(
             watch=watch,
             checkpoint=checkpoint,
         )
-    x = run.x if objective.scaling is None else objective.scaling.unscaled(run.x)
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
+    x = objective.unscaled(run.x)
     return Trained(x, run, objective.value(z, engine), objective.penalty(z), judged, _before(objective, run), recipe)
 
 
