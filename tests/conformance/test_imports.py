@@ -13,6 +13,7 @@ ROOT = Path(errorfeedback.__file__).parent
 LAYERS = [
     {"__main__"},
     {"cli"},
+    {"federated"},
     {"experiments", "estimators", "interop"},
     {"report"},
     {"plots"},

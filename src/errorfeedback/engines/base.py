@@ -35,6 +35,11 @@ class Engine(ABC):
         """Whether this process is the server."""
         return True
 
+    @property
+    def observes(self) -> bool:
+        """Whether a simulation may look at what the clients have: their gradients never leave other people's machines."""
+        return True
+
     def converse(self, begin: Begin[T]) -> T:
         """What a conversation comes to in this process, where every process of the engine has its side of it."""
         return alone(begin)

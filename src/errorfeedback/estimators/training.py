@@ -164,7 +164,7 @@ def train(
             seed=settings.seed,
             every=settings.every,
             densely=DENSELY,
-            metrics=not recipe.stepsize.searches,  # which hears f in every round
+            metrics=engine.observes and not recipe.stepsize.searches,  # which hears f in every round
             engine=engine,
             prox=objective.prox,
             stop=stops,
