@@ -14,7 +14,7 @@ from errorfeedback.data.dealing import deal
 from errorfeedback.data.reading import Reading
 from errorfeedback.federated.nodes import Nodes
 from errorfeedback.federated.site import Site
-from errorfeedback.federated.task import Task
+from errorfeedback.federated.assignment import Assignment
 from errorfeedback.problems.conversation import alone
 
 ROWS, FEATURES, CLIENTS = 120, 9, 12
@@ -61,7 +61,7 @@ def test_the_model_is_that_of_one_process(table, tmp_path, count, options):
     rest = {name: value for name, value in options.items() if name != "l1"}
     expected = estimator_of(inputs, **rest).fit(data.A, data.y, groups=data.clients)
     model = estimator_of(inputs, **rest)
-    sites = [Site(Task.of(model, Reading()), each) for each in folders]
+    sites = [Site(Assignment.of(model, Reading()), each) for each in folders]
     nodes = Nodes(Here(sites), count)
     common = nodes.gather()
     model.fit_elsewhere(common.objective, common.learned, nodes)

@@ -23,7 +23,7 @@ from errorfeedback.data.parts import files_of, read_parts
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.scores import measured
-from errorfeedback.federated.task import Task
+from errorfeedback.federated.assignment import Assignment
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.spread import Spread
 from errorfeedback.storage.files import content, value_of
@@ -52,8 +52,8 @@ class Judgement:
 class Site(PreparedPlace):
     """The clients of one node: the files of `folder`, each a client, unless a column names the clients in it."""
 
-    def __init__(self, task: Task, folder: Path) -> None:
-        self.task, self.folder, self.model = task, folder, task.model()
+    def __init__(self, assignment: Assignment, folder: Path) -> None:
+        self.assignment, self.folder, self.model = assignment, folder, assignment.model()
         self.data: Data | None = None
         self.dismissed = False
         super().__init__({"judge": self._judge, "dismiss": self._dismiss})
@@ -66,7 +66,7 @@ class Site(PreparedPlace):
         files = files_of(str(self.folder))
         if not files:
             raise ValueError(f"{self.folder} has no files; every node needs at least one, which is a client")
-        data = yield from read_parts(files, self.task.reading, seat, str(self.folder))
+        data = yield from read_parts(files, self.assignment.reading, seat, str(self.folder))
         objective = yield from self.model.objective_of_all(data.A, np.asarray(data.y), data.clients, data.weights, seat)
         problem = objective.problem
         if not isinstance(problem, Spread):  # the only node

@@ -11,7 +11,7 @@ from errorfeedback.estimators.model_file import KINDS
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """The kind of a model with its parameters, and how files are to be read. Packed, it is a part of every invitation."""
 
     kind: str
@@ -23,11 +23,11 @@ class Task:
             raise ValueError(f"kind = {self.kind!r}; a node can train one of {', '.join(KINDS)}")
 
     @classmethod
-    def of(cls, model: LinearEF21, reading: Reading) -> Task:
+    def of(cls, model: LinearEF21, reading: Reading) -> Assignment:
         """What nodes must do for this model to be trained.
 
         >>> from errorfeedback.estimators import EF21Classifier
-        >>> Task.of(EF21Classifier(l2=0.5), Reading()).model()
+        >>> Assignment.of(EF21Classifier(l2=0.5), Reading()).model()
         EF21Classifier(l2=0.5)
         """
         kind = next(name for name, known in KINDS.items() if type(model) is known)

@@ -1,0 +1,66 @@
+"""What a server of nodes is to do, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.federated.assignment import Assignment
+from errorfeedback.federated.site import Common, Judgement
+
+STREAM, MESSAGES = "stream", "messages"
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The model to train and the nodes that have the rows.
+
+    path: "stream" (a TLS connection of our own frames from every node to `host` and `port`, 0: any free one) or "messages"
+    (all of it inside Flower's own, where nodes cannot reach that port). patience: seconds to wait for nodes.
+    """
+
+    model: LinearEF21
+    assignment: Assignment
+    nodes: tuple[str, ...]
+    """Their names at the SuperLink; clients are counted in this order."""
+    path: str = STREAM
+    host: str = "127.0.0.1"
+    port: int = 0
+    patience: float = PATIENCE
+    checkpoint: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.path not in (STREAM, MESSAGES):
+            raise ValueError(f"path = {self.path!r}; it must be {STREAM!r} or {MESSAGES!r}")
+        if not self.nodes or len(set(self.nodes)) < len(self.nodes):
+            raise ValueError(f"nodes = {', '.join(self.nodes)!r}; name every node once, separated by commas")
+        if self.patience <= 0:
+            raise ValueError(f"patience = {self.patience:g}; it must be above 0 seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class Crossed:
+    """Bytes between a node and the server, as they were counted at the socket."""
+
+    up: int
+    down: int
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedRun:
+    """A model that nodes have trained."""
+
+    plan: Plan
+    common: Common
+    judgements: list[Judgement]
+    """Of every node."""
+    crossed: list[Crossed] | None
+    """With every node; None where nobody stands at the sockets."""
+    joining: float
+    """Seconds until all nodes were there."""
+    preparing: float
+    """Seconds of what nodes say to each other before round 0."""
+    training: float
+    """Seconds of all rounds."""

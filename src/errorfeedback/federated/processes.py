@@ -1,0 +1,120 @@
+"""Processes that end with whoever started them, in whatever way that ends: each has a session of its own, whose processes
+are all told to end, and killed where they do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+GRACE = 5.0
+"""Seconds to end in."""
+LAST_LINES = 15
+
+
+class Processes:
+    """What runs, by name; every output goes to a file of that name in `logs`."""
+
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
+        self.logs, self.environment = logs, dict(environment)
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._former: Any = None
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._former = signal.signal(signal.SIGTERM, _terminated)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self.end(list(self.running))
+        finally:
+            signal.signal(signal.SIGTERM, self._former)
+
+    def start(self, name: str, command: Sequence[str], **more: str) -> None:
+        """`more`: of the environment."""
+        with (self.logs / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self.environment | more,
+            )
+
+    def end(self, names: Sequence[str], number: signal.Signals = signal.SIGTERM) -> None:
+        """Tell them to end, with all that they have started, and see that they do."""
+        ending = [self.running.pop(name) for name in reversed(names)]
+        for each in ending:
+            _tell(each.pid, number)
+        deadline = time.monotonic() + GRACE
+        for each in ending:
+            try:
+                each.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+            _tell(each.pid, signal.SIGKILL)
+            each.wait()
+
+    def wait(self, name: str) -> None:
+        """Until that one has ended well; raises where it, or any other, has not."""
+        while (code := self.running[name].poll()) is None:
+            for other, process in self.running.items():
+                if process.poll() is not None and other != name:
+                    self._fail(other, process.returncode)
+            time.sleep(0.05)
+        if code:
+            self._fail(name, code)
+
+    def until_open(self, name: str, port: int, seconds: float) -> None:
+        """Until that process listens on the port."""
+        end = time.monotonic() + seconds
+        while not _is_open(port):
+            if (code := self.running[name].poll()) is not None:
+                self._fail(name, code)
+            if time.monotonic() > end:
+                raise RuntimeError(f"{name} did not listen on port {port} within {seconds:g} seconds; {self._said(name)}")
+            time.sleep(0.05)
+
+    def _fail(self, name: str, code: int) -> None:
+        raise RuntimeError(f"{name} ended with code {code}; {self._said(name)}")
+
+    def _said(self, name: str) -> str:
+        log = self.logs / f"{name}.log"
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+        return "\n".join([f"the last lines of {log}:", *last])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on."""
+    doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [door.getsockname()[1] for door in doors]
+    for door in doors:
+        door.close()
+    return ports
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _tell(session: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(session, number)
+    except ProcessLookupError:
+        pass
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
