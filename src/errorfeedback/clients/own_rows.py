@@ -3,7 +3,8 @@ on the other side.
 
     prepare, prepared   what the shards have to know of each other (`clients.speaking`): who owns which feature, what scaling
                         needs, every L_i; at the end of it the server hears the problem
-    start               what clients know of a run before round 0 (packed) -> nothing
+    start               what clients know of a run before round 0, and what the server takes the problem for (packed)
+                        -> nothing; refused where that is not what was prepared here
 and then all that a `Host` answers.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import errorfeedback
 from errorfeedback.clients.joined_problem import spread_over
 from errorfeedback.clients.serving import Answering, Host, host
 from errorfeedback.clients.speaking import Speaker
@@ -21,6 +23,7 @@ from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.scaling import Scaled, scaled_with_all
 from errorfeedback.problems.spread import Spread, shard_of_all
 from errorfeedback.storage.files import value_of
+from errorfeedback.storage.packing import fingerprint
 
 Joined = tuple[Spread, Model | None]
 """The problem of all shards, and S of x = S z where they scaled it."""
@@ -62,6 +65,19 @@ class OwnRows(Answering):
         if not self.speaker.ended:
             raise ValueError("a shard prepares before it starts")
         problem, _ = self.speaker.result
+        setup, expected = value_of(body, "the request")
+        for name, mine in identity_of(problem).items():
+            if expected[name] != mine:
+                raise ValueError(f"the server's {name} is {expected[name]}, and here it is {mine}: prepare again")
         first = problem.part.support.first
-        self.host = host(problem, value_of(body, "the request"), first, first + self.rows.n)
+        self.host = host(problem, setup, first, first + self.rows.n)
         return b""
+
+    def snapshot(self) -> bytes | None:
+        return None if self.host is None else self.host.snapshot()
+
+
+def identity_of(problem: Problem) -> dict[str, str]:
+    """What server and places must have alike before a run starts; method and options come with the start."""
+    data = problem.digest if isinstance(problem, Spread) else ""
+    return {"version": errorfeedback.__version__, "data": data, "features": fingerprint(problem.support)}
