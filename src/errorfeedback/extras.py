@@ -6,7 +6,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-EXTRAS = {"plotly": "report", "pyarrow": "tables", "mpi4py": "mpi", "torch": "torch", "jax": "jax"}
+EXTRAS = {"plotly": "report", "pyarrow": "tables", "mpi4py": "mpi", "torch": "torch", "jax": "jax"} | {
+    "flwr": "flower",
+    "cryptography": "flower",
+    "ray": "ray",
+}
 
 
 class MissingExtraError(ImportError):

@@ -12,9 +12,9 @@ from errorfeedback.cli._inputs import estimator_of, rows_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.data.dealing import deal
 from errorfeedback.data.reading import Reading
+from errorfeedback.federated.assignment import Assignment
 from errorfeedback.federated.nodes import Nodes
 from errorfeedback.federated.site import Site
-from errorfeedback.federated.assignment import Assignment
 from errorfeedback.problems.conversation import alone
 
 ROWS, FEATURES, CLIENTS = 120, 9, 12
@@ -53,7 +53,9 @@ def dealt(path, folder, count, inputs):
     return data, folders
 
 
-@pytest.mark.parametrize("options", [{}, {"k": 2, "rounds": 60, "tolerance": 0}, {"l1": 1e-3, "rounds": 60, "tolerance": 0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"k": 2, "rounds": 60, "tolerance": 0}, {"l1": 1e-3, "rounds": 60, "tolerance": 0}], ids=str
+)
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_model_is_that_of_one_process(table, tmp_path, count, options):
     inputs = Inputs(data=str(table), clients=CLIENTS, l1=options.get("l1", 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -50,11 +51,13 @@ class Outcome:
     links: Links | None
     target: str | None
     command: str
+    more: Sequence[tuple[str, Any]] = ()
+    """What else there is to say about the run."""
 
     def write(self, out: Path) -> None:
         """Write everything, and say what it is."""
         wire = self._seconds()
-        facts = self._facts() + self._times(wire)
+        facts = [*self._facts(), *self._times(wire), *self.more]
         provenance = {
             **dict(facts),
             **{rows: judged.scores for rows, judged in self.judged.items()},

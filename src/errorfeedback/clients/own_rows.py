@@ -3,7 +3,8 @@ on the other side.
 
     prepare, prepared   what the shards have to know of each other (`clients.speaking`): who owns which feature, what scaling
                         needs, every L_i; at the end of it the server hears the problem
-    start               what clients know of a run before round 0 (packed) -> nothing
+    start               what clients know of a run before round 0, and what the server takes the problem for (packed)
+                        -> nothing; refused where that is not what was prepared here
 and then all that a `Host` answers.
 """
 
@@ -13,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import errorfeedback
 from errorfeedback.clients.joined_problem import spread_over
 from errorfeedback.clients.serving import Answering, Host, host
 from errorfeedback.clients.speaking import Speaker
@@ -22,6 +24,7 @@ from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.scaling import Scaled, scaled_with_all
 from errorfeedback.problems.spread import Spread, shard_of_all
 from errorfeedback.storage.files import value_of
+from errorfeedback.storage.packing import fingerprint
 
 Joined = tuple[Spread, Any]
 """The problem of all places, and what else they know then and the server is to know too."""
@@ -58,9 +61,16 @@ class PreparedPlace(Answering, ABC):
 
     def _start(self, body: bytes) -> bytes:
         problem, _ = self.prepared
+        setup, expected = value_of(body, "the request")
+        for name, mine in identity_of(problem).items():
+            if expected[name] != mine:
+                raise ValueError(f"the server's {name} is {expected[name]}, and here it is {mine}: prepare again")
         first = problem.part.support.first
-        self.host = host(problem, value_of(body, "the request"), first, first + problem.part.n)
+        self.host = host(problem, setup, first, first + problem.part.n)
         return b""
+
+    def snapshot(self) -> bytes | None:
+        return None if self.host is None else self.host.snapshot()
 
 
 def _report(joined: Joined) -> Any:
@@ -84,3 +94,9 @@ class OwnRows(PreparedPlace):
             part = yield from scaled_with_all(part, 1.0, 0.0)
         problem = yield from spread_over(part)
         return problem, part.scale if isinstance(part, Scaled) else None
+
+
+def identity_of(problem: Problem) -> dict[str, str]:
+    """What server and places must have alike before a run starts; method and options come with the start."""
+    data = problem.digest if isinstance(problem, Spread) else ""
+    return {"version": errorfeedback.__version__, "data": data, "features": fingerprint(problem.support)}

@@ -13,6 +13,7 @@ import numpy as np
 from errorfeedback.clients.bending import MISSING_WIDTHS, bend_key
 from errorfeedback.clients.memory import cut_memory, joined_memory, lengths_of
 from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.own_rows import identity_of
 from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
 from errorfeedback.clients.shard import Observation
 from errorfeedback.clients.shards import LocalSession, joined
@@ -69,10 +70,10 @@ class RemoteSession:
         self.supports = self.parts[1:] if own is not None else self.parts
         self.operators = [setup.method.compressor.on(support) for support in self.supports]
         """The hosts' compressors: to tell what they need not send."""
-        self.run, self.number, self.ctx, self.placed = new_run(), 0, Round(0, 0), False
+        self.run, self.number, self.ctx, self.placed = new_run(), -1, Round(0, 0), False
         self.open, self.waiting = True, False
         if start:
-            self._ask("start", content(setup))
+            self._ask("start", content((setup, identity_of(problem))))
             self._answers()
 
     def carry(self, job: Callable[[], T]) -> T:
@@ -157,7 +158,8 @@ class RemoteSession:
         if self.own is not None:
             mine, *pieces = pieces
             self.own.recall(mine, here, kept)
-        self._send("recall", [content((piece, here, kept)) for piece in pieces])
+        ctx = (self.ctx.t, self.ctx.seed, self.ctx.step_bits)
+        self._send("recall", [content((piece, here, kept, ctx)) for piece in pieces])
         self._answers()
         self.placed = True
 

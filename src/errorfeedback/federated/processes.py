@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -56,10 +57,8 @@ class Processes:
             _tell(each.pid, number)
         deadline = time.monotonic() + GRACE
         for each in ending:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 each.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
             _tell(each.pid, signal.SIGKILL)
             each.wait()
 
@@ -110,10 +109,8 @@ def _is_open(port: int) -> bool:
 
 
 def _tell(session: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(session, number)
-    except ProcessLookupError:
-        pass
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

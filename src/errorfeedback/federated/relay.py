@@ -4,6 +4,7 @@ TLS, HTTP and polls included."""
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import Self
 
@@ -58,8 +59,6 @@ class Relay:
 
 def _end(open_socket: socket.socket) -> None:
     """Whoever waits at it wakes up."""
-    try:
+    with suppress(OSError):
         open_socket.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     open_socket.close()

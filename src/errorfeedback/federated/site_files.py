@@ -47,11 +47,11 @@ app = client_app()
 README = """\
 # A federation of {count} nodes: {nodes}
 1. Everywhere: `pip install 'errorfeedback[flower]'`, and `export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1`.
-2. `keys/` is for a trial on one machine. In earnest every node makes its own key, and the server has a certificate for its name.
+2. `keys/` is for a trial on one machine. In earnest every node makes its own key, and the server has a certificate of its own.
 3. Server: `flower-superlink --host 0.0.0.0 --port {port} --ssl-certfile keys/server.pem --ssl-keyfile keys/server.key
    --ssl-ca-certfile keys/ca.pem --enable-supernode-auth --disable-runtime-dependency-installation --database state.db`
 4. Server, once for every node: `FLWR_HOME=flower flwr supernode register keys/NODE.pub --name NODE federation`
-5. Node (it needs `app/` not, and ca.pem and its own key only): `flower-supernode --superlink HOST:{port} --root-certificates ca.pem
+5. Node (it needs ca.pem and its own key only): `flower-supernode --superlink HOST:{port} --root-certificates ca.pem
    --auth-supernode-private-key NODE.key --node-config 'data="ROWS/" state="STATE/"'`: every file in ROWS/ is a client.
 6. Server: options in `app/pyproject.toml`; `FLWR_HOME=flower flwr run app federation --stream` trains and writes `out`.
 """
@@ -66,7 +66,7 @@ root-certificates = {certificate}
 
 
 def write_site(folder: Path, nodes: Sequence[str], config: Mapping[str, Any], port: int) -> None:
-    """The apps, the connection to the SuperLink and the README; keys are made by `federated.keys`."""
+    """The apps, the connection to the SuperLink and the README; keys are made by `engines.trial_keys`."""
     app = folder / "app" / "federation"
     app.mkdir(parents=True)
     (folder / "flower").mkdir()

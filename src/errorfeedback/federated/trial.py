@@ -31,7 +31,7 @@ REFRESH = 0.3
 
 @dataclass(frozen=True)
 class Federation:
-    """A folder that `federated.site_files` and `federated.keys` have filled, with the rows of every node in nodes/NODE/data."""
+    """A folder that `site_files` and `keys` have filled, with the rows of every node in nodes/NODE/data."""
 
     folder: Path
     nodes: tuple[str, ...]

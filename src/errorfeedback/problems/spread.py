@@ -38,7 +38,7 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
     digest: str
     """Of every client's gradients at two points: what the rows are."""
     units: Model | None
-    """u of the Hessians (`Twice.hessian_units`); None where there are none."""
+    """The `hessian_units` of all places; None where their clients have no Hessians to tell."""
     _part: Problem | None = field(default=None, init=False, repr=False)
     _cuts: tuple[int, ...] = field(default=(), init=False, repr=False)
 

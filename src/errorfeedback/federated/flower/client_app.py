@@ -7,7 +7,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from errorfeedback.federated.flower.messages import RECORD
+from errorfeedback.federated.flower.messages import RECORD, heard
 from errorfeedback.federated.keeper import ask
 
 
@@ -18,8 +18,7 @@ def client_app() -> ClientApp:
     @app.query()
     def query(message: Message, context: Context) -> Message:
         data, state = _folders(context)
-        said = message.content[RECORD]
-        answer = ask(state, data, bytes(said["assignment"]), bytes(said["request"]))
+        answer = ask(state, data, heard(message, "assignment"), heard(message, "request"))
         return _reply(message, answer)
 
     return app
@@ -29,7 +28,7 @@ def _folders(context: Context) -> tuple[Path, Path]:
     """Where the node's rows are, and where it may write."""
     for name in ("data", "state"):
         if name not in context.node_config:
-            raise ValueError(f"the node has no {name!r}: start its SuperNode with --node-config 'data=\"...\" state=\"...\"'")
+            raise ValueError(f'the node has no {name!r}: start its SuperNode with --node-config \'data="..." state="..."\'')
     return Path(str(context.node_config["data"])), Path(str(context.node_config["state"]))
 
 

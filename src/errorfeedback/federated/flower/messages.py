@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import cast
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -26,6 +27,11 @@ TRIES = 10
 def told(node: int, kind: str, fields: dict[str, bytes]) -> Message:
     """A message to a node."""
     return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), node, kind)
+
+
+def heard(message: Message, name: str) -> bytes:
+    """A part of a message."""
+    return cast(bytes, message.content[RECORD][name])
 
 
 class Messages(Transport):
@@ -60,7 +66,7 @@ class Messages(Transport):
                 if reply.has_error():
                     reasons[k] = reply.error.reason or f"Flower's error {reply.error.code}"
                 else:
-                    answers[k] = bytes(reply.content[RECORD]["answer"])
+                    answers[k] = heard(reply, "answer")
                     del waiting[k]
             time.sleep(POLL)
 

@@ -24,7 +24,9 @@ SECONDS = 60.0
 """Between checkpoints."""
 
 
-def server_app(plan_of: Callable[[Mapping[str, Any]], Plan], finish: Callable[[FederatedRun, Mapping[str, Any]], None]) -> ServerApp:
+def server_app(
+    plan_of: Callable[[Mapping[str, Any]], Plan], finish: Callable[[FederatedRun, Mapping[str, Any]], None]
+) -> ServerApp:
     """An app that trains what `plan_of` makes of the run's configuration; `finish` gets the outcome."""
     app = ServerApp()
 
@@ -61,7 +63,9 @@ def _present(plan: Plan, grid: Grid) -> list[int]:
         if not absent:
             return [there[name] for name in plan.nodes]
         if time.monotonic() > end:
-            raise TimeoutError(f"{', '.join(absent)} did not come within {plan.patience:g} seconds; is the SuperNode running?")
+            raise TimeoutError(
+                f"{', '.join(absent)} did not come within {plan.patience:g} seconds; is the SuperNode running?"
+            )
         time.sleep(POLL)
 
 

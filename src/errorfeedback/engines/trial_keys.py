@@ -22,7 +22,9 @@ def write_keys(folder: Path, nodes: Sequence[str]) -> None:
     folder.mkdir(parents=True)
     authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     issuer = _name(x509, "errorfeedback trial")
-    root = _certificate(x509, issuer, issuer, authority, authority, [(x509.BasicConstraints(True, 0), True), (_signs(x509), True)])
+    root = _certificate(
+        x509, issuer, issuer, authority, authority, [(x509.BasicConstraints(True, 0), True), (_signs(x509), True)]
+    )
     here = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
     leaf = _certificate(x509, _name(x509, "localhost"), issuer, server, authority, [(here, False)])
     pem, plain = serial.Encoding.PEM, serial.NoEncryption()
