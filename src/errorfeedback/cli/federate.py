@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ from scipy import sparse
 from errorfeedback.cli._data import MODEL, budget_of, reading_of
 from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
 from errorfeedback.cli._outcome import Judged, Outcome
+from errorfeedback.cli.verbs._reading import IndexBase
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.data.dealing import deal, deal_files
 from errorfeedback.data.read import open_raw
+from errorfeedback.data.reading import Missing
 from errorfeedback.data.rows import Data
+from errorfeedback.engines.trial_keys import write_keys
 from errorfeedback.estimators.model_file import load
 from errorfeedback.federated.assignment import Assignment
-from errorfeedback.federated.keys import write_keys
 from errorfeedback.federated.plan import MESSAGES, PATIENCE, Crossed, FederatedRun, Plan
 from errorfeedback.federated.site_files import write_site
 from errorfeedback.federated.trial import TRAFFIC, Federation, new_federation
@@ -34,7 +36,9 @@ OWN = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port":
 OWN |= {"checkpoint": "", "traffic": "", "command": ""}
 """Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
 LISTS = ("drop", "only", "text", "number")
-"""Options of `train` that are lists: separated by commas."""
+READ: dict[str, Callable[[str], Any]] = {"missing": Missing, "index_base": IndexBase}
+READ |= dict.fromkeys(LISTS, lambda text: text.split(","))
+"""Options of `train` that are more than a number or a text; lists are separated by commas."""
 ELSEWHERE = ("data", "clients", "groups", "valid", "network", "quiet", "engine", "timeout")
 """Options of `train` that a server of nodes has no use for: who has which rows is the nodes' business."""
 
@@ -96,10 +100,8 @@ def finish(run: FederatedRun, config: Mapping[str, Any]) -> None:
     )
     assert isinstance(model, Estimator), "it is what `plan_of` made"
     target = run.plan.assignment.reading.target
-    outcome = Outcome(
-        model, rows, _judged(run), "", None, target, str(own["command"]), more=_facts(run, str(own["traffic"]))
-    )
-    outcome.write(Path(str(own["out"])))
+    command, facts = str(own["command"]), _facts(run, str(own["traffic"]))
+    Outcome(model, rows, _judged(run), "", None, target, command, facts).write(Path(str(own["out"])))
 
 
 def _names(nodes: int) -> list[str]:
@@ -108,9 +110,7 @@ def _names(nodes: int) -> list[str]:
 
 def _refuse_full(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
-        raise ValueError(
-            f"{folder} is there already, and keys and rows are not written over; remove it or name another place"
-        )
+        raise ValueError(f"{folder} is there already, and keys and rows are not written over; name another place")
 
 
 def _deal(options: Training, federation: Federation) -> None:
@@ -146,9 +146,10 @@ def _options(given: Mapping[str, Any], out: Path) -> Training:
     unknown = [name for name in given if name not in known]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: no such setting; there are {', '.join(sorted(known | set(OWN)))}")
-    lists = {name: str(given[name]).split(",") for name in LISTS if given.get(name)}
-    plain = {name: value for name, value in given.items() if name not in LISTS and value != ""}
-    return Training(data="nodes", out=out, **plain, **lists)
+    asked: dict[str, Any] = {
+        name: READ.get(name, lambda value: value)(value) for name, value in given.items() if value != ""
+    }
+    return Training(data="nodes", out=out, **asked)
 
 
 def _model(options: Training) -> Estimator:

@@ -47,7 +47,7 @@ app = client_app()
 README = """\
 # A federation of {count} nodes: {nodes}
 1. Everywhere: `pip install 'errorfeedback[flower]'`, and `export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1`.
-2. `keys/` is for a trial on one machine. In earnest every node makes its own key, and the server has a certificate of its own.
+2. `keys/` is for a trial on one machine. In earnest every node makes its own key, and the server's certificate is yours.
 3. Server: `flower-superlink --host 0.0.0.0 --port {port} --ssl-certfile keys/server.pem --ssl-keyfile keys/server.key
    --ssl-ca-certfile keys/ca.pem --enable-supernode-auth --disable-runtime-dependency-installation --database state.db`
 4. Server, once for every node: `FLWR_HOME=flower flwr supernode register keys/NODE.pub --name NODE federation`

@@ -51,9 +51,10 @@ class Messages(Transport):
         for _ in range(TRIES):
             self._ask(waiting, answers, reasons)
             if not waiting:
-                return [answers[k] for k in range(len(self.requests))]
-        late = min(waiting)
-        self.fail(late, reasons.get(late, f"no answer to {TRIES} messages, {AGAIN:g} seconds each"))
+                break
+        for late in waiting:
+            self.fail(late, reasons.get(late, f"no answer to {TRIES} messages, {AGAIN:g} seconds each"))
+        return [answers[k] for k in range(len(self.requests))]
 
     def _ask(self, waiting: dict[int, bytes], answers: dict[int, bytes], reasons: dict[int, str]) -> None:
         """Send what is without an answer, and take the answers that come in time."""
