@@ -32,12 +32,12 @@ from errorfeedback.federated.trial import TRAFFIC, Federation, new_federation
 from errorfeedback.planner.units import human_bytes
 from errorfeedback.problems.conversation import alone
 
-OWN = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
+OWN: dict[str, Any] = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
 OWN |= {"checkpoint": "", "traffic": "", "command": ""}
 """Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
 LISTS = ("drop", "only", "text", "number")
 READ: dict[str, Callable[[str], Any]] = {"missing": Missing, "index_base": IndexBase}
-READ |= dict.fromkeys(LISTS, lambda text: text.split(","))
+READ |= {name: lambda text: text.split(",") for name in LISTS}
 """Options of `train` that are more than a number or a text; lists are separated by commas."""
 ELSEWHERE = ("data", "clients", "groups", "valid", "network", "quiet", "engine", "timeout")
 """Options of `train` that a server of nodes has no use for: who has which rows is the nodes' business."""

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -17,6 +17,7 @@ from typing import Any, Self
 GRACE = 5.0
 """Seconds to end in."""
 LAST_LINES = 15
+POLL = 0.05
 
 
 class Processes:
@@ -68,19 +69,19 @@ class Processes:
             for other, process in self.running.items():
                 if process.poll() is not None and other != name:
                     self._fail(other, process.returncode)
-            time.sleep(0.05)
+            time.sleep(POLL)
         if code:
             self._fail(name, code)
 
-    def until_open(self, name: str, port: int, seconds: float) -> None:
-        """Until that process listens on the port."""
+    def until(self, name: str, done: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until that process has done what it is to do first."""
         end = time.monotonic() + seconds
-        while not _is_open(port):
+        while not done():
             if (code := self.running[name].poll()) is not None:
                 self._fail(name, code)
             if time.monotonic() > end:
-                raise RuntimeError(f"{name} did not listen on port {port} within {seconds:g} seconds; {self._said(name)}")
-            time.sleep(0.05)
+                raise RuntimeError(f"{name} did not {what} within {seconds:g} seconds; {self._said(name)}")
+            time.sleep(POLL)
 
     def _fail(self, name: str, code: int) -> None:
         raise RuntimeError(f"{name} ended with code {code}; {self._said(name)}")
@@ -100,7 +101,8 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def _is_open(port: int) -> bool:
+def is_open(port: int) -> bool:
+    """Whether somebody listens on the port."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:

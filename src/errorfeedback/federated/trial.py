@@ -17,11 +17,13 @@ from pathlib import Path
 from threading import Event, Thread
 
 from errorfeedback.extras import require
-from errorfeedback.federated.processes import Processes, free_ports
+from errorfeedback.federated.processes import Processes, free_ports, is_open
 from errorfeedback.federated.relay import Relay
 
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 CONTROL = "errorfeedback.federated.flower.control"
+REGISTERED = "registered"
+"""The file that says that nodes may come."""
 TRAFFIC = "traffic.json"
 START = 120.0
 """Seconds that a SuperLink may take to come up on a busy machine."""
@@ -44,13 +46,11 @@ class Federation:
     def run(self) -> None:
         """Train, and end everything."""
         with self.started() as processes:
-            command = [sys.executable, "-m", CONTROL, str(self.folder), *self.nodes]
-            processes.start("control", command, FLWR_HOME=str(self.folder / "flower"))
             processes.wait("control")
 
     @contextmanager
     def started(self) -> Iterator[Processes]:
-        """The SuperLink and the SuperNodes."""
+        """The SuperLink, the SuperNodes, and what asks them to train."""
         require("flwr", "federate")
         here = os.environ | QUIET | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
         with ExitStack() as stack:
@@ -58,6 +58,9 @@ class Federation:
             stack.enter_context(_accounts(self.folder / TRAFFIC, self.nodes, relays))
             processes = stack.enter_context(Processes(self.folder / "logs", here))
             self.start_link(processes)
+            command = [sys.executable, "-m", CONTROL, str(self.folder), *self.nodes]
+            processes.start("control", command, FLWR_HOME=str(self.folder / "flower"))
+            processes.until("control", (self.folder / REGISTERED).exists, START, "register the nodes")
             for node, relay, port in zip(self.nodes, relays, free_ports(len(self.nodes)), strict=True):
                 self.start_node(processes, node, relay.port, port)
             yield processes
@@ -71,7 +74,7 @@ class Federation:
         words += ["--database", str(self.folder / "superlink.db")]
         home = str(self.folder / "flower")
         processes.start("superlink", [_program("flower-superlink"), *words], FLWR_HOME=home)
-        processes.until_open("superlink", self.port, START)
+        processes.until("superlink", lambda: is_open(self.port), START, f"listen on port {self.port}")
 
     def start_node(self, processes: Processes, node: str, door: int, port: int) -> None:
         """A SuperNode that reaches the SuperLink through a door, and listens to its own apps on a port."""

@@ -1,17 +1,18 @@
 """All that Flower's own command line is asked for in a trial, in one process: `python -m ... FOLDER NODE...` registers the
-nodes, starts the run, and ends with it: code 0 where Flower calls it completed."""
+nodes, says so by a file, starts the run, and ends with it: code 0 where Flower calls it completed."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from flwr.cli.app import app
+
+from errorfeedback.federated.trial import REGISTERED
 
 CONNECTION = "federation"
 POLL = 0.5
@@ -20,13 +21,15 @@ FINISHED, COMPLETED = "finished", "finished:completed"
 
 def flower(*words: str) -> dict[str, Any]:
     """What a command of `flwr` says, for programs."""
-    said = StringIO()
+    said, shown = StringIO(), sys.__stdout__
     try:
-        with redirect_stdout(said):
-            app([*words, CONNECTION, "--format", "json"], standalone_mode=False)
-        answer = json.loads(said.getvalue()[said.getvalue().index("{") :])
+        sys.__stdout__ = said  # type: ignore[misc,assignment]  (it answers programs there, whatever stdout is)
+        app([*words, CONNECTION, "--format", "json"], standalone_mode=False)
+        answer = json.loads(said.getvalue())
     except (SystemExit, ValueError) as error:
         raise RuntimeError(f"flwr {' '.join(words)}: {error}: {said.getvalue()}") from error
+    finally:
+        sys.__stdout__ = shown  # type: ignore[misc]
     if not answer.get("success", False):
         raise RuntimeError(f"flwr {' '.join(words)}: {answer}")
     return answer
@@ -36,6 +39,7 @@ def carry_out(folder: Path, nodes: list[str]) -> str:
     """How the run of the app in that folder ended."""
     for node in nodes:
         flower("supernode", "register", str(folder / "keys" / f"{node}.pub"), "--name", node)
+    (folder / REGISTERED).touch()
     flower("run", str(folder / "app"))
     while True:
         (run,) = flower("list")["runs"]
