@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import Any
 
 EXTRAS = {"plotly": "report", "pyarrow": "tables", "mpi4py": "mpi", "torch": "torch", "jax": "jax"} | {
+    "cryptography": "stream",
     "flwr": "flower",
-    "cryptography": "flower",
     "ray": "ray",
 }
 

@@ -29,7 +29,7 @@ LAYERS = [
     {"wire"},
     {"problems"},
     {"sparsity"},
-    {"keyed", "machine", "storage", "sums"},
+    {"keyed", "machine", "storage", "sums", "certificates"},
     {"core", "registry", "extras", "caches", "notebook"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}

@@ -14,16 +14,17 @@ import numpy as np
 import typer
 from scipy import sparse
 
+from errorfeedback.certificates.trial_keys import write_keys
 from errorfeedback.cli._data import MODEL, budget_of, reading_of
 from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
 from errorfeedback.cli._outcome import Judged, Outcome
 from errorfeedback.cli.verbs._reading import IndexBase
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.data.dealing import deal, deal_files
+from errorfeedback.data.parts import files_of
 from errorfeedback.data.read import open_raw
 from errorfeedback.data.reading import Missing
 from errorfeedback.data.rows import Data
-from errorfeedback.engines.trial_keys import write_keys
 from errorfeedback.estimators.model_file import load
 from errorfeedback.federated.assignment import Assignment
 from errorfeedback.federated.plan import MESSAGES, PATIENCE, Crossed, FederatedRun, Plan
@@ -48,7 +49,12 @@ def init(folder: Path, nodes: int, port: int) -> None:
     names = _names(nodes)
     _refuse_full(folder)
     write_keys(folder / "keys", names)
-    write_site(folder, names, OWN | {"nodes": ",".join(names), "out": str(folder.absolute() / "run")}, port)
+    write_site(
+        folder,
+        names,
+        OWN | {"nodes": ", ".join(f"{name}: 1" for name in names), "out": str(folder.absolute() / "run")},
+        port,
+    )
     typer.echo(f"Written: {folder}; how to start it: {folder / 'README.md'}")
 
 
@@ -79,7 +85,7 @@ def plan_of(config: Mapping[str, Any]) -> Plan:
     return Plan(
         model=model,
         assignment=Assignment.of(model, reading_of(options)),
-        nodes=tuple(name.strip() for name in str(own["nodes"]).split(",") if name.strip()),
+        nodes=_nodes(str(own["nodes"])),
         path=str(own["path"]),
         host=str(own["host"]),
         port=int(own["port"]),
@@ -117,6 +123,8 @@ def _deal(options: Training, federation: Federation) -> None:
     """Every node's own files."""
     folders = [federation.data(node) for node in federation.nodes]
     if Path(options.data).is_dir():
+        if options.client_column is not None:
+            raise ValueError("--client-column: a trial deals the files of a folder, each of which is a client; leave it out")
         deal_files(Path(options.data), folders)
         return
     data = alone(lambda seat: rows_of(options, seat))
@@ -128,7 +136,9 @@ def _deal(options: Training, federation: Federation) -> None:
 
 def _config(options: Training, federation: Federation, path: str) -> dict[str, Any]:
     """The configuration of a trial's run: what is asked for beside the defaults."""
-    own = {"nodes": ",".join(federation.nodes), "out": str(options.out.absolute()), "path": path}
+    counts = {node: len(files_of(str(federation.data(node)))) for node in federation.nodes}
+    own = {"nodes": ", ".join(f"{node}: {count}" for node, count in counts.items()), "path": path}
+    own |= {"out": str(options.out.absolute())}
     own |= {
         "traffic": str((federation.folder / TRAFFIC).absolute()),
         "command": shlex.join(["errorfeedback", *sys.argv[1:]]),
@@ -146,15 +156,23 @@ def _options(given: Mapping[str, Any], out: Path) -> Training:
     unknown = [name for name in given if name not in known]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: no such setting; there are {', '.join(sorted(known | set(OWN)))}")
-    asked: dict[str, Any] = {
-        name: READ.get(name, lambda value: value)(value) for name, value in given.items() if value != ""
-    }
+    said = {name: value for name, value in given.items() if value != ""}
+    asked = {name: READ[name](value) if name in READ else value for name, value in said.items()}
     return Training(data="nodes", out=out, **asked)
 
 
 def _model(options: Training) -> Estimator:
     budget = budget_of(options.budget)
     return estimator_of(options, k=options.k, rounds=options.rounds, tolerance=options.tolerance, budget=budget)
+
+
+def _nodes(text: str) -> dict[str, int]:
+    """From "clinic: 3, laboratory: 12" how many clients every node has."""
+    pairs = [part.partition(":") for part in text.split(",") if part.strip()]
+    for name, _, count in pairs:
+        if not name.strip() or not count.strip().isdigit():
+            raise ValueError(f'nodes = {text!r}; it must be of the form "node-0: 3, node-1: 12": names, and clients of each')
+    return {name.strip(): int(count) for name, _, count in pairs}
 
 
 def _judged(run: FederatedRun) -> dict[str, Judged]:

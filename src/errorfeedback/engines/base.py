@@ -13,9 +13,11 @@ import numpy as np
 from errorfeedback.clients.order import Order, Place, Setup
 from errorfeedback.clients.shard import Observation
 from errorfeedback.core import Model, PerClient, Point
+from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Begin, Conversation, alone
 from errorfeedback.problems.spread import Spread
+from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
@@ -51,6 +53,9 @@ class Engine(ABC):
     def guard(self) -> AbstractContextManager[None]:
         """An error in here on one process ends all of them: the others would wait for it."""
         return nullcontext()
+
+    def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:  # noqa: B027  (most carry every run)
+        """Raise where the engine cannot carry such a run."""
 
     @abstractmethod
     def open(self, problem: Problem, setup: Setup) -> Session:
@@ -96,6 +101,22 @@ class Transport(ABC):
     @abstractmethod
     def receive(self) -> list[bytes]:
         """Their answers."""
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds that a host has for a round; None: everybody is waited for."""
+        return None
+
+    def receive_in_time(self) -> list[bytes]:
+        """Their answers to a round: `AWAY` for a host that has not answered in time, or was not asked (b"")."""
+        return self.receive()
+
+    def is_back(self, host: int) -> bool:
+        """Whether a host that was away can be asked again."""
+        return True
+
+    def admit(self, host: int, clients: int) -> None:  # noqa: B027  (most have no list)
+        """Raise where a host may not speak for so many clients."""
 
     def name(self, host: int) -> str:
         """What people call a host."""

@@ -11,6 +11,7 @@ from errorfeedback.engines.remote import checked, new_run
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Begin, Each, Seat, Side, heard_by
 from errorfeedback.storage.files import content, value_of
+from errorfeedback.storage.packing import fingerprint
 from errorfeedback.wire.requests import Request
 
 T = TypeVar("T")
@@ -21,6 +22,12 @@ def gathered(transport: Transport, hosts: int) -> tuple[Problem, Any]:
     what else they let it know: `OwnRows` S of x = S z where they scaled it, on the active features."""
     said = _Conductor(transport, hosts, None).conduct()
     problem, known, _ = said[0]
+    for k, (other, _, clients) in enumerate(said):
+        transport.admit(k, clients)
+        if fingerprint(other) != fingerprint(problem):
+            raise ValueError(
+                f"{transport.name(k)} has come to another problem than {transport.name(0)}: one of them is wrong"
+            )
     return problem.lying([clients for _, _, clients in said]), known
 
 

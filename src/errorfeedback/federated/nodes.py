@@ -10,10 +10,12 @@ from errorfeedback.clients.order import Setup
 from errorfeedback.core import Model, PerClient
 from errorfeedback.engines.base import Engine, Session, Transport
 from errorfeedback.engines.conducting import gathered
-from errorfeedback.engines.remote import RemoteSession, checked, new_run
+from errorfeedback.engines.elsewhere import Elsewhere
+from errorfeedback.engines.remote import checked, new_run
 from errorfeedback.federated.site import Common, Judgement
+from errorfeedback.methods.base import Method
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.spread import Spread
+from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.requests import Request
 
@@ -36,9 +38,11 @@ class Nodes(Engine):
         problem, common = gathered(self.transport, self.count)
         return replace(common, objective=replace(common.objective, problem=problem))
 
+    def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:
+        Elsewhere(self.transport).check(method, stepsize, metrics)
+
     def open(self, problem: Problem, setup: Setup) -> Session:
-        assert isinstance(problem, Spread), "it is what the nodes gathered"
-        return RemoteSession(self.transport, problem, setup, problem.cuts, start=True)
+        return Elsewhere(self.transport).open(problem, setup)
 
     def losses(self, problem: Problem, x: Model) -> PerClient:
         answers = enumerate(self._asked("judge", content(x)))

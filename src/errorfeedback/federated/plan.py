@@ -23,8 +23,8 @@ class Plan:
 
     model: LinearEF21
     assignment: Assignment
-    nodes: tuple[str, ...]
-    """Their names at the SuperLink; clients are counted in this order."""
+    nodes: dict[str, int]
+    """By their names at the SuperLink, how many clients each may speak for; clients are counted in this order."""
     path: str = STREAM
     host: str = "127.0.0.1"
     port: int = 0
@@ -34,8 +34,8 @@ class Plan:
     def __post_init__(self) -> None:
         if self.path not in (STREAM, MESSAGES):
             raise ValueError(f"path = {self.path!r}; it must be {STREAM!r} or {MESSAGES!r}")
-        if not self.nodes or len(set(self.nodes)) < len(self.nodes):
-            raise ValueError(f"nodes = {', '.join(self.nodes)!r}; name every node once, separated by commas")
+        if not self.nodes or min(self.nodes.values()) < 1:
+            raise ValueError(f"nodes = {self.nodes}; there must be a node, and every node must have a client")
         if self.patience <= 0:
             raise ValueError(f"patience = {self.patience:g}; it must be above 0 seconds")
 

@@ -66,7 +66,7 @@ root-certificates = {certificate}
 
 
 def write_site(folder: Path, nodes: Sequence[str], config: Mapping[str, Any], port: int) -> None:
-    """The apps, the connection to the SuperLink and the README; keys are made by `engines.trial_keys`."""
+    """The apps, the connection to the SuperLink and the README; keys are made by `certificates.trial_keys`."""
     app = folder / "app" / "federation"
     app.mkdir(parents=True)
     (folder / "flower").mkdir()

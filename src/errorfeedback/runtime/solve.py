@@ -175,6 +175,7 @@ def carry_out(
     writer: CheckpointWriter | None,
 ) -> Result:
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
+    engine.check(method, stepsize, metrics)
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
     for rule in stop:

@@ -24,6 +24,9 @@ class RequestLog:
     requests: list[Request] = field(default_factory=list)
     gap: bool = False
     """Some that matter were forgotten: a place that has nothing cannot be brought back by the rest."""
+    size: int = 0
+    """Bytes of all."""
+    _oldest: int = 0
 
     def add(self, request: Request) -> None:
         """One more; those that it makes superfluous go.
@@ -37,8 +40,10 @@ class RequestLog:
         begins = request.verb == "prepare" and request.number == 0
         if begins or request.verb in STAY:
             stay = STAY.get(request.verb, frozenset[str]())
-            self.requests, self.gap = [each for each in self.requests if each.verb in stay], False
+            self._keep([each for each in self.requests if each.verb in stay])
+            self.gap, self._oldest = False, 0
         self.requests.append(request)
+        self.size += len(request.body)
 
     def after(self, position: Position | None) -> list[Request] | None:
         """What a place has missed that is at this position, or has nothing; None: that was forgotten."""
@@ -49,11 +54,11 @@ class RequestLog:
 
     def forget(self, number: int) -> None:
         """Rounds before that number, which nobody will need again."""
-        stay = [each for each in self.requests if each.verb in SET_UP or each.number >= number]
-        self.gap |= len(stay) < len(self.requests)
-        self.requests = stay
+        if number > self._oldest:
+            before = len(self.requests)
+            self._keep([each for each in self.requests if each.verb in SET_UP or each.number >= number])
+            self.gap |= len(self.requests) < before
+            self._oldest = number
 
-    @property
-    def size(self) -> int:
-        """Bytes of all."""
-        return sum(len(request.body) for request in self.requests)
+    def _keep(self, requests: list[Request]) -> None:
+        self.requests, self.size = requests, sum(len(request.body) for request in requests)

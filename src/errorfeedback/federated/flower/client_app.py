@@ -7,13 +7,24 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from errorfeedback.clients.invitation import Invitation
+from errorfeedback.clients.joining import join
 from errorfeedback.federated.flower.messages import RECORD, heard
 from errorfeedback.federated.keeper import ask
+from errorfeedback.federated.site import Site
+from errorfeedback.storage.files import value_of
 
 
 def client_app() -> ClientApp:
     """An app that answers requests, one a message, or follows an invitation to a stream."""
     app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        data, state = _folders(context)
+        site = Site(value_of(heard(message, "assignment"), "the assignment"), data)
+        join(Invitation.unpack(heard(message, "invitation")), site, state)
+        return _reply(message, b"")
 
     @app.query()
     def query(message: Message, context: Context) -> Message:

@@ -9,6 +9,7 @@ import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from flwr.cli.app import app
 
@@ -21,15 +22,13 @@ FINISHED, COMPLETED = "finished", "finished:completed"
 
 def flower(*words: str) -> dict[str, Any]:
     """What a command of `flwr` says, for programs."""
-    said, shown = StringIO(), sys.__stdout__
+    said = StringIO()
     try:
-        sys.__stdout__ = said  # type: ignore[misc,assignment]  (it answers programs there, whatever stdout is)
-        app([*words, CONNECTION, "--format", "json"], standalone_mode=False)
+        with patch.object(sys, "__stdout__", said):  # where it answers programs, whatever stdout is
+            app([*words, CONNECTION, "--format", "json"], standalone_mode=False)
         answer = json.loads(said.getvalue())
     except (SystemExit, ValueError) as error:
         raise RuntimeError(f"flwr {' '.join(words)}: {error}: {said.getvalue()}") from error
-    finally:
-        sys.__stdout__ = shown  # type: ignore[misc]
     if not answer.get("success", False):
         raise RuntimeError(f"flwr {' '.join(words)}: {answer}")
     return answer

@@ -7,7 +7,7 @@ once (`clients.exactly_once`), and answer with the same bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -35,10 +35,14 @@ def heard(message: Message, name: str) -> bytes:
 
 
 class Messages(Transport):
-    """The nodes of these numbers, called by these names; what they need to begin travels with every request."""
+    """Nodes by their numbers at the SuperLink; what they need to begin travels with every request.
 
-    def __init__(self, grid: Grid, nodes: Sequence[int], names: Sequence[str], assignment: bytes) -> None:
-        self.grid, self.nodes, self.names, self.assignment = grid, nodes, names, assignment
+    `clients`: by the names of the nodes, how many each may speak for.
+    """
+
+    def __init__(self, grid: Grid, nodes: Sequence[int], clients: Mapping[str, int], assignment: bytes) -> None:
+        self.grid, self.nodes, self.clients, self.assignment = grid, nodes, clients, assignment
+        self.names = list(clients)
         self.requests: list[bytes] = []
 
     def send(self, requests: list[bytes]) -> None:
@@ -70,6 +74,11 @@ class Messages(Transport):
                     answers[k] = heard(reply, "answer")
                     del waiting[k]
             time.sleep(POLL)
+
+    def admit(self, host: int, clients: int) -> None:
+        name = self.names[host]
+        if clients != self.clients[name]:
+            raise ValueError(f"{name} speaks for {clients} clients; it may for {self.clients[name]}")
 
     def name(self, host: int) -> str:
         return self.names[host]

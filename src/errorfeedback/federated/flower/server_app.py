@@ -11,9 +11,11 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from errorfeedback.engines.base import Transport
+from errorfeedback.engines.stream import Listener
+from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
 from errorfeedback.federated.nodes import Nodes
-from errorfeedback.federated.plan import MESSAGES, Crossed, FederatedRun, Plan
+from errorfeedback.federated.plan import MESSAGES, STREAM, Crossed, FederatedRun, Plan
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
@@ -74,5 +76,17 @@ def _messages(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
     yield Messages(grid, numbers, plan.nodes, content(plan.assignment)), lambda: None
 
 
-PATHS: dict[str, Callable[[Plan, Grid, list[int]], AbstractContextManager[Way]]] = {MESSAGES: _messages}
+@contextmanager
+def _stream(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
+    clients = {name: range(count) for name, count in plan.nodes.items()}
+    folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
+    listening = Listener(clients, host=plan.host, port=plan.port, folder=folder, patience=plan.patience)
+    with listening as listener, inviting(listener, grid, numbers, content(plan.assignment)):
+        yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
+
+
+PATHS: dict[str, Callable[[Plan, Grid, list[int]], AbstractContextManager[Way]]] = {
+    STREAM: _stream,
+    MESSAGES: _messages,
+}
 """How requests reach the nodes."""

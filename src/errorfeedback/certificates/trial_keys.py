@@ -12,13 +12,14 @@ from typing import Any
 
 from errorfeedback.extras import import_extra
 
+PURPOSE = "errorfeedback federate"
 DAYS = 30
 """A trial's certificates are good for."""
 
 
 def write_keys(folder: Path, nodes: Sequence[str]) -> None:
     """ca.pem, server.pem, server.key, and NODE.key and NODE.pub for every node."""
-    x509, ec, serial = (import_extra(f"cryptography.{name}", "federate") for name in MODULES)
+    x509, ec, serial = (import_extra(f"cryptography.{name}", PURPOSE) for name in MODULES)
     folder.mkdir(parents=True)
     authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     issuer = _name(x509, "errorfeedback trial")
@@ -67,7 +68,7 @@ def _certificate(x509: Any, subject: Any, issuer: Any, key: Any, signer: Any, ex
     )
     for extension, critical in extensions:
         made = made.add_extension(extension, critical)
-    return made.sign(signer, import_extra("cryptography.hazmat.primitives.hashes", "federate").SHA384())
+    return made.sign(signer, import_extra("cryptography.hazmat.primitives.hashes", PURPOSE).SHA384())
 
 
 def _write_secret(path: Path, content: bytes) -> None:
