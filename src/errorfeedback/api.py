@@ -56,6 +56,8 @@ from errorfeedback.engines.conducting import gathered as gathered
 from errorfeedback.engines.elsewhere import Elsewhere as Elsewhere
 from errorfeedback.engines.local import Local as Local
 from errorfeedback.engines.mpi import MPI as MPI
+from errorfeedback.engines.ray import Actors as Actors
+from errorfeedback.engines.ray import Ray as Ray
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
 from errorfeedback.engines.stream import Listener as Listener
 from errorfeedback.engines.threads import Threads as Threads

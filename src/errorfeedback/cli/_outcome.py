@@ -24,6 +24,8 @@ from errorfeedback.report.training_page import TrainingCurves, TrainingReport, t
 
 HEAVIEST = 30
 """Weights in the report."""
+HELD = "held out"
+"""What rows are called that training does not see."""
 HISTORY, PAGE = "history.json", "report.html"
 
 
@@ -82,7 +84,7 @@ class Outcome:
     def _facts(self) -> list[tuple[str, Any]]:
         model = self.model
         rows = {name: judged.rows for name, judged in self.judged.items()}
-        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name != "training"]
+        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name.startswith(HELD)]
         facts: list[tuple[str, Any]] = [
             ("data", self.data.name),
             ("rows", self.judged["training"].rows),

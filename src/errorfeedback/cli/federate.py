@@ -190,8 +190,9 @@ def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
         ("seconds to join, to prepare, to train", f"{run.joining:.2f}, {run.preparing:.2f}, {run.training:.2f}"),
         ("frames counted", f"{human_bytes(n * model.bytes_up_)} up, {human_bytes(n * model.bytes_down_)} down"),
     ]
-    if run.crossed is not None:
+    if run.crossed is not None and run.before is not None:
         facts.append(("measured at the stream's sockets", _sum(run.crossed)))
+        facts.append(("of these before round 0, as packed arrays", _sum(run.before)))
     if traffic and Path(traffic).exists():
         counts = json.loads(Path(traffic).read_text())
         words = "at Flower's sockets" + ("" if run.plan.path == MESSAGES else " (invitations, polls, heartbeats)")

@@ -13,6 +13,15 @@ from errorfeedback.problems.spread import Spread
 from errorfeedback.stepsizes.base import StepSize
 
 
+def refuse_metrics(metrics: bool) -> None:
+    """Raise where gradients would have to be looked at that stay where they are."""
+    if metrics:
+        raise ValueError(
+            "metrics=True looks at every client's gradients, which do not leave the nodes of this engine; give "
+            "metrics=False (f is recorded where the rule hears it, as ef.Armijo() does)"
+        )
+
+
 @dataclass(frozen=True)
 class Elsewhere(Engine):
     """The problem is what `ef.gathered(transport, hosts)` gave."""
@@ -20,11 +29,7 @@ class Elsewhere(Engine):
     transport: Transport
 
     def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:
-        if metrics:
-            raise ValueError(
-                "metrics=True looks at every client's gradients, which do not leave the nodes of this engine; give "
-                "metrics=False (f is recorded where the rule hears it, as ef.Armijo() does)"
-            )
+        refuse_metrics(metrics)
 
     def open(self, problem: Problem, setup: Setup) -> RemoteSession:
         if not isinstance(problem, Spread):

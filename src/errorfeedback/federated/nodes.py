@@ -10,7 +10,7 @@ from errorfeedback.clients.order import Setup
 from errorfeedback.core import Model, PerClient
 from errorfeedback.engines.base import Engine, Session, Transport
 from errorfeedback.engines.conducting import gathered
-from errorfeedback.engines.elsewhere import Elsewhere
+from errorfeedback.engines.elsewhere import Elsewhere, refuse_metrics
 from errorfeedback.engines.remote import checked, new_run
 from errorfeedback.federated.site import Common, Judgement
 from errorfeedback.methods.base import Method
@@ -39,7 +39,7 @@ class Nodes(Engine):
         return replace(common, objective=replace(common.objective, problem=problem))
 
     def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:
-        Elsewhere(self.transport).check(method, stepsize, metrics)
+        refuse_metrics(metrics)
 
     def open(self, problem: Problem, setup: Setup) -> Session:
         return Elsewhere(self.transport).open(problem, setup)

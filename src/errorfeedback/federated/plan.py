@@ -56,8 +56,10 @@ class FederatedRun:
     common: Common
     judgements: list[Judgement]
     """Of every node."""
+    before: list[Crossed] | None
+    """With every node, before round 0; None where nobody stands at the sockets."""
     crossed: list[Crossed] | None
-    """With every node; None where nobody stands at the sockets."""
+    """In all."""
     joining: float
     """Seconds until all nodes were there."""
     preparing: float

@@ -39,11 +39,11 @@ def carry_out(folder: Path, nodes: list[str]) -> str:
     for node in nodes:
         flower("supernode", "register", str(folder / "keys" / f"{node}.pub"), "--name", node)
     (folder / REGISTERED).touch()
-    flower("run", str(folder / "app"))
+    number = flower("run", str(folder / "app"))["run-id"]
     while True:
-        (run,) = flower("list")["runs"]
-        if run["status"].startswith(FINISHED):
-            return str(run["status"])
+        (status,) = [each["status"] for each in flower("list")["runs"] if each["run-id"] == number]
+        if status.startswith(FINISHED):
+            return str(status)
         time.sleep(POLL)
 
 

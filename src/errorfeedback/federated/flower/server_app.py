@@ -47,13 +47,13 @@ def carried_out(plan: Plan, grid: Grid) -> FederatedRun:
         nodes, joined = Nodes(transport, len(numbers)), time.monotonic()
         try:
             common = nodes.gather()
-            prepared = time.monotonic()
+            prepared, before = time.monotonic(), crossed()
             checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=SECONDS)
             plan.model.fit_elsewhere(common.objective, common.learned, nodes, checkpoint=checkpoint)
         finally:
             nodes.dismiss()
     times = joined - began, prepared - joined, time.monotonic() - prepared
-    return FederatedRun(plan, common, nodes.judgements, crossed(), *times)
+    return FederatedRun(plan, common, nodes.judgements, before, crossed(), *times)
 
 
 def _present(plan: Plan, grid: Grid) -> list[int]:
