@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import contextmanager, suppress
-from itertools import chain, pairwise
+from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 import pytest
-from own_places import CUTS, assert_same_bits, part, whole
+from own_places import assert_same_bits, part, whole
+from stream_nodes import NODES, joined
 
 import errorfeedback as ef
 from errorfeedback.clients.invitation import Invitation
 from errorfeedback.wire.requests import Request
 
-NODES = {name: range(lo, hi) for name, (lo, hi) in zip("abc", pairwise(CUTS), strict=True)}
 RUN = {"method": ef.EF21(ef.TopK(2)), "stepsize": ef.Automatic(), "rounds": 30, "every": 7, "metrics": False}
-
-
-@contextmanager
-def joined(listener, folder=None, places=None):
-    """Nodes on threads, until the listener says goodbye."""
-    places = {name: ef.OwnRows(part(mine.start, mine.stop), scale=True) for name, mine in NODES.items()} | (places or {})
-    threads = [
-        threading.Thread(target=ef.join, args=(listener.invitation(name), place, folder)) for name, place in places.items()
-    ]
-    with listener:
-        for thread in threads:
-            thread.start()
-        yield listener.transport()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
 
 
 def test_the_bits_are_those_of_one_process_and_the_bytes_at_the_socket_are_known(tmp_path):
@@ -171,7 +155,7 @@ def test_who_has_no_token_or_another_certificate_is_refused(monkeypatch):
         assert "another certificate than the invitation says" in errors[-1]
         assert all(member.link is None for member in listener.members)
         assert "secret" not in repr(Invitation("h", 1, "c", "secret", 2, "n"))
-        with pytest.raises(TimeoutError, match="a, b, c did not join within 0.2 seconds"):
+        with pytest.raises(TimeoutError, match=r"a, b, c did not join within 0.2 seconds"):
             listener.transport()
 
 
