@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-from contextlib import suppress
-from itertools import chain
 
 import numpy as np
 import pytest
 from own_places import assert_same_bits, part, whole
-from stream_nodes import NODES, joined
+from stream_nodes import NODES, Tapped, joined
 
 import errorfeedback as ef
 from errorfeedback.clients.invitation import Invitation
@@ -37,46 +34,6 @@ def test_the_bits_are_those_of_one_process_and_the_bytes_at_the_socket_are_known
     assert 45 * 3 * requests < sum(received for _, received in crossed.values()) < up + 60 * 3 * requests
     assert all(sent > 40 * requests for sent, _ in crossed.values())
     assert list(tmp_path.glob("*.journal")) == []
-
-
-class Tapped:
-    """A listener's port seen from a proxy, which cuts connections."""
-
-    def __init__(self, port):
-        self.target, self.pairs = port, []
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.port = self.door.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                here, _ = self.door.accept()
-            except OSError:
-                return
-            there = socket.create_connection(("127.0.0.1", self.target))
-            self.pairs.append((here, there))
-            for a, b in ((here, there), (there, here)):
-                threading.Thread(target=self.carry, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def carry(a, b):
-        with suppress(OSError):
-            while data := a.recv(4096):
-                b.sendall(data)
-        for each in (a, b):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def cut(self):
-        for pair in self.pairs:
-            for each in pair:
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-
-    def close(self):
-        for each in (self.door, *chain(*self.pairs)):
-            each.close()
 
 
 def test_connections_that_are_cut_are_made_again_and_change_no_bit(tmp_path):
