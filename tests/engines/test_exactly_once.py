@@ -119,8 +119,13 @@ def test_the_same_number_gets_the_same_bytes_a_gap_is_behind_and_what_is_over_is
     assert over[:1] == FAILED
     assert b"of a run that is over" in over
     assert node.serve(heard[-1][0]) == heard[-1][1]
-    assert node.serve(Request("observe", 10**6).pack())[1:].startswith(b"ValueError: the gradients of a node are not")
     assert node.serve(b"nonsense")[:1] == FAILED
+    run, number = Request.unpack(heard[-1][0]).position
+    watched = node.serve(Request("observe", number + 1, heard[-1][0], run).pack())
+    assert (
+        watched == FAILED + b"ValueError: the gradients of a node are not looked at from outside; give solve metrics=False"
+    )
+    assert node.serve(Request("memory", number + 2, b"", run).pack())[:1] == DONE  # it was done, and is over
 
 
 def test_a_place_that_has_nothing_is_brought_back_by_what_a_server_has_kept(heard):

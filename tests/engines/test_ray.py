@@ -47,7 +47,7 @@ PROGRAM = """if True:
 
 @pytest.mark.skipif(not installed("ray"), reason="Ray is not installed: pip install 'errorfeedback[ray]'")
 def test_actors_give_the_bits_of_one_process_also_when_they_are_killed():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("[true") or line.startswith("[false")]
     assert json.loads(said) == [True, True, 2, False]

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-from contextlib import contextmanager, suppress
-from itertools import chain, pairwise
 
 import numpy as np
 import pytest
-from own_places import CUTS, assert_same_bits, part, whole
+from own_places import assert_same_bits, part, whole
+from stream_nodes import NODES, Tapped, joined
 
 import errorfeedback as ef
 from errorfeedback.clients.invitation import Invitation
 from errorfeedback.wire.requests import Request
 
-NODES = {name: range(lo, hi) for name, (lo, hi) in zip("abc", pairwise(CUTS), strict=True)}
 RUN = {"method": ef.EF21(ef.TopK(2)), "stepsize": ef.Automatic(), "rounds": 30, "every": 7, "metrics": False}
-
-
-@contextmanager
-def joined(listener, folder=None, places=None):
-    """Nodes on threads, until the listener says goodbye."""
-    places = {name: ef.OwnRows(part(mine.start, mine.stop), scale=True) for name, mine in NODES.items()} | (places or {})
-    threads = [
-        threading.Thread(target=ef.join, args=(listener.invitation(name), place, folder)) for name, place in places.items()
-    ]
-    with listener:
-        for thread in threads:
-            thread.start()
-        yield listener.transport()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
 
 
 def test_the_bits_are_those_of_one_process_and_the_bytes_at_the_socket_are_known(tmp_path):
@@ -53,46 +34,6 @@ def test_the_bits_are_those_of_one_process_and_the_bytes_at_the_socket_are_known
     assert 45 * 3 * requests < sum(received for _, received in crossed.values()) < up + 60 * 3 * requests
     assert all(sent > 40 * requests for sent, _ in crossed.values())
     assert list(tmp_path.glob("*.journal")) == []
-
-
-class Tapped:
-    """A listener's port seen from a proxy, which cuts connections."""
-
-    def __init__(self, port):
-        self.target, self.pairs = port, []
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.port = self.door.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                here, _ = self.door.accept()
-            except OSError:
-                return
-            there = socket.create_connection(("127.0.0.1", self.target))
-            self.pairs.append((here, there))
-            for a, b in ((here, there), (there, here)):
-                threading.Thread(target=self.carry, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def carry(a, b):
-        with suppress(OSError):
-            while data := a.recv(4096):
-                b.sendall(data)
-        for each in (a, b):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def cut(self):
-        for pair in self.pairs:
-            for each in pair:
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-
-    def close(self):
-        for each in (self.door, *chain(*self.pairs)):
-            each.close()
 
 
 def test_connections_that_are_cut_are_made_again_and_change_no_bit(tmp_path):
@@ -171,7 +112,7 @@ def test_who_has_no_token_or_another_certificate_is_refused(monkeypatch):
         assert "another certificate than the invitation says" in errors[-1]
         assert all(member.link is None for member in listener.members)
         assert "secret" not in repr(Invitation("h", 1, "c", "secret", 2, "n"))
-        with pytest.raises(TimeoutError, match=r"a, b, c did not join within 0\.2 seconds"):
+        with pytest.raises(TimeoutError, match=r"a, b, c did not join within 0.2 seconds"):
             listener.transport()
 
 

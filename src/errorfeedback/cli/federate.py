@@ -34,7 +34,7 @@ from errorfeedback.planner.units import human_bytes
 from errorfeedback.problems.conversation import alone
 
 OWN: dict[str, Any] = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
-OWN |= {"checkpoint": "", "traffic": "", "command": ""}
+OWN |= {"checkpoint": "", "checkpoint_seconds": 60.0, "deadline": 0.0, "traffic": "", "command": ""}
 """Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
 LISTS = ("drop", "only", "text", "number")
 READ: dict[str, Callable[[str], Any]] = {"missing": Missing, "index_base": IndexBase}
@@ -91,6 +91,8 @@ def plan_of(config: Mapping[str, Any]) -> Plan:
         port=int(own["port"]),
         patience=float(own["patience"]),
         checkpoint=Path(str(own["checkpoint"])) if own["checkpoint"] else None,
+        checkpoint_seconds=float(own["checkpoint_seconds"]),
+        deadline=float(own["deadline"]) or None,
     )
 
 

@@ -52,8 +52,6 @@ class ExactlyOnce:
             request = Request.unpack(sent)
             if request.position == self.position:
                 return self._answer
-            if request.verb in REFUSED:
-                raise ValueError(REFUSED[request.verb])
             if not self._is_next(request):
                 return BEHIND + (b"" if self.position is None else self.position.pack())
         except ValueError as error:
@@ -104,4 +102,6 @@ class ExactlyOnce:
             self._young = 0 if request.verb == "recall" else self._young + 1
 
     def _do(self, request: Request) -> None:
-        self.position, self._answer = request.position, self.place.serve(request.pack())
+        refused = REFUSED.get(request.verb)
+        self._answer = self.place.serve(request.pack()) if refused is None else failed(ValueError(refused))
+        self.position = request.position

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -13,11 +14,10 @@ import numpy as np
 from errorfeedback.clients.order import Order, Place, Setup
 from errorfeedback.clients.shard import Observation
 from errorfeedback.core import Model, PerClient, Point
-from errorfeedback.methods.base import Method
+from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Begin, Conversation, alone
 from errorfeedback.problems.spread import Spread
-from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ class Engine(ABC):
         """An error in here on one process ends all of them: the others would wait for it."""
         return nullcontext()
 
-    def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:  # noqa: B027  (most carry every run)
-        """Raise where the engine cannot carry such a run."""
+    def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:  # noqa: B027  (most carry every run)
+        """Raise where the engine cannot carry such a run, whose rule begins by asking for these `probes`."""
 
     @abstractmethod
     def open(self, problem: Problem, setup: Setup) -> Session:
@@ -70,6 +70,10 @@ def _losses(problem: Problem, x: Model) -> Conversation[PerClient]:
 
 class Session(Protocol):
     """Open shards of one run."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the history must know about how it went."""
 
     def carry(self, job: Callable[[], T]) -> T:
         """Do the server's job where the server is; its result is returned everywhere."""
@@ -107,13 +111,24 @@ class Transport(ABC):
         """Seconds that a host has for a round; None: everybody is waited for."""
         return None
 
-    def receive_in_time(self) -> list[bytes]:
-        """Their answers to a round: `AWAY` for a host that has not answered in time, or was not asked (b"")."""
+    @property
+    def quorum(self) -> int:
+        """How many hosts must answer a round."""
+        return 0
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a host that is away has left for good."""
+        return inf
+
+    def receive_in_time(self, least: int) -> list[bytes]:
+        """Their answers by the deadline, or as soon after it as that many hosts have answered: `AWAY` for a host that has
+        not, or was not asked (its request was b"")."""
         return self.receive()
 
-    def is_back(self, host: int) -> bool:
-        """Whether a host that was away can be asked again."""
-        return True
+    def returned(self, away: Collection[int], least: int) -> list[int]:
+        """Which of the hosts that are away can be asked again; there are at least so many, or it raises after a while."""
+        return list(away)
 
     def admit(self, host: int, clients: int) -> None:  # noqa: B027  (most have no list)
         """Raise where a host may not speak for so many clients."""

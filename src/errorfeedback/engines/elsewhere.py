@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from errorfeedback.clients.order import Setup
+from errorfeedback.engines.absences import Absences, check_absences
 from errorfeedback.engines.base import Engine, Transport
 from errorfeedback.engines.remote import RemoteSession
-from errorfeedback.methods.base import Method
+from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.spread import Spread
-from errorfeedback.stepsizes.base import StepSize
 
 
 def refuse_metrics(metrics: bool) -> None:
@@ -28,10 +29,17 @@ class Elsewhere(Engine):
 
     transport: Transport
 
-    def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:
+    def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:
         refuse_metrics(metrics)
+        if self.transport.deadline is not None:
+            check_absences(setup, probes)
 
     def open(self, problem: Problem, setup: Setup) -> RemoteSession:
         if not isinstance(problem, Spread):
             raise ValueError(f"{type(problem).__name__} has its rows here; give the problem that ef.gathered made")
-        return RemoteSession(self.transport, problem, setup, problem.cuts, start=True)
+        if self.transport.deadline is None:
+            return RemoteSession(self.transport, problem, setup, problem.cuts, start=True)
+        supports = [problem.support.shard(lo, hi) for lo, hi in pairwise(problem.cuts)]
+        names = [self.transport.name(k) for k in range(len(supports))]
+        absences = Absences(setup, supports, names, problem.dtype, self.transport.patience)
+        return RemoteSession(self.transport, problem, setup, problem.cuts, start=True, absences=absences)

@@ -9,7 +9,7 @@ from typing import Any
 
 from errorfeedback.wire.link import ALIVE, ANSWER, ANSWERED, REQUEST, Link
 from errorfeedback.wire.request_log import RequestLog
-from errorfeedback.wire.requests import AWAY, BEHIND, FAILED, Position, Request
+from errorfeedback.wire.requests import AWAY, BEHIND, DONE, FAILED, Position, Request
 
 KEPT = 2**26
 """Bytes of requests that are kept for a node that has no snapshot on a disk."""
@@ -99,6 +99,8 @@ class Member:
         if answer[:1] == BEHIND and self.replays < REPLAYS:
             self.replays += 1
             answer = self._replay(answer[1:])
+        elif answer[:1] not in (DONE, FAILED):
+            answer = FAILED + f"an answer that begins with {answer[:1]!r}".encode()
         if answer:
             self.asked, self.answer = None, answer
             self.log.forget(stable)

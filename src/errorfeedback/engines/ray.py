@@ -24,9 +24,8 @@ from errorfeedback.engines.base import Engine, Transport
 from errorfeedback.engines.elsewhere import refuse_metrics
 from errorfeedback.engines.remote import RemoteSession
 from errorfeedback.extras import import_extra
-from errorfeedback.methods.base import Method
+from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
-from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.journal import Journal
 from errorfeedback.wire.request_log import RequestLog
 from errorfeedback.wire.requests import BEHIND, Position, Request
@@ -54,7 +53,7 @@ class Ray(Engine):
     def observes(self) -> bool:
         return False
 
-    def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:
+    def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:
         refuse_metrics(metrics)
 
     def open(self, problem: Problem, setup: Setup) -> RemoteSession:

@@ -16,7 +16,7 @@ import logging
 import os
 import selectors
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
@@ -40,6 +40,8 @@ STRANGERS = 32
 """Callers that have not said who they are; the oldest has to go for another."""
 FAREWELL = 5.0
 """Seconds for the last words."""
+SAY_AGAIN = 60.0
+"""Seconds between two lines that say who is waited for."""
 LEAST = 5.0
 """Seconds that a node may be silent, at the least: it says once a second that it is at work."""
 
@@ -216,40 +218,70 @@ class Streams(Transport):
 
     def __init__(self, listener: Listener) -> None:
         self.listener, self.members = listener, listener.members
+        self._said = -SAY_AGAIN
 
     @property
     def deadline(self) -> float | None:
         return self.listener.deadline
+
+    @property
+    def quorum(self) -> int:
+        return self.listener.quorum
+
+    @property
+    def patience(self) -> float:
+        return self.listener.patience
 
     def send(self, requests: list[bytes]) -> None:
         for member, request in zip(self.members, requests, strict=True):
             member.ask(request)
 
     def receive(self) -> list[bytes]:
-        while waiting := [member for member in self.members if member.asked is not None]:
+        while waiting := self._waiting():
             self._check(waiting)
             self.listener.turn(1.0)
         return [member.answer for member in self.members]
 
-    def receive_in_time(self) -> list[bytes]:
+    def receive_in_time(self, least: int) -> list[bytes]:
         if self.deadline is None:
             return self.receive()
-        end, warned = monotonic() + self.deadline, False
-        while waiting := [member for member in self.members if member.asked is not None]:
-            late, there = monotonic() > end, len(self.members) - len(waiting)
-            there -= sum(member.answer == AWAY for member in self.members)
-            if late and there >= self.listener.quorum:
-                break
-            if late and not warned:
-                LOG.warning(
-                    "only %d of %d nodes have answered; waiting for %d", there, len(self.members), self.listener.quorum
-                )
-                warned = True
-            self._check(waiting)
-            self.listener.turn(end - monotonic() if not late else 1.0)
+        end = monotonic() + self.deadline
+        while self._waiting() and monotonic() < end:
+            self.listener.turn(end - monotonic())
+        if self._answered() < least:
+            LOG.warning("a round needs %d nodes; waiting for %s", least, self._names(self._waiting()))
+        while self._answered() < least:
+            if monotonic() > end + self.patience:
+                raise TimeoutError(f"{self._names(self._waiting())} did not answer for {self.patience:g} seconds")
+            self.listener.turn(1.0)
         for member in self.members:
             member.give_up()
         return [member.answer for member in self.members]
+
+    def returned(self, away: Collection[int], least: int) -> list[int]:
+        end = monotonic() + self.patience
+        self.listener.turn(0)
+        while len(back := [k for k in away if self.members[k].is_free]) < least:
+            names = self._names([self.members[k] for k in away if k not in back])
+            if monotonic() > end:
+                raise TimeoutError(
+                    f"{names} did not come back for {self.patience:g} seconds, and a round needs {self.quorum}"
+                )
+            if monotonic() > self._said + SAY_AGAIN:
+                LOG.warning("a round needs %d nodes; waiting for %s", self.quorum, names)
+                self._said = monotonic()
+            self.listener.turn(1.0)
+        return back
+
+    def _answered(self) -> int:
+        return sum(member.answer[:1] not in (b"", AWAY) for member in self.members)
+
+    @staticmethod
+    def _names(members: list[Member]) -> str:
+        return ", ".join(member.name for member in members)
+
+    def _waiting(self) -> list[Member]:
+        return [member for member in self.members if member.asked is not None]
 
     def _check(self, waiting: list[Member]) -> None:
         """Nobody is waited for without end."""
@@ -257,10 +289,6 @@ class Streams(Transport):
             if monotonic() - member.heard > self.listener.patience:
                 where = "is silent" if member.link is not None else "is gone"
                 raise TimeoutError(f"{member.name} {where} for more than {self.listener.patience:g} seconds")
-
-    def is_back(self, host: int) -> bool:
-        self.listener.turn(0)
-        return self.members[host].is_free
 
     def admit(self, host: int, clients: int) -> None:
         allowed = len(self.members[host].clients)

@@ -10,12 +10,11 @@ from errorfeedback.clients.order import Setup
 from errorfeedback.core import Model, PerClient
 from errorfeedback.engines.base import Engine, Session, Transport
 from errorfeedback.engines.conducting import gathered
-from errorfeedback.engines.elsewhere import Elsewhere, refuse_metrics
+from errorfeedback.engines.elsewhere import Elsewhere
 from errorfeedback.engines.remote import checked, new_run
 from errorfeedback.federated.site import Common, Judgement
-from errorfeedback.methods.base import Method
+from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
-from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.requests import Request
 
@@ -38,8 +37,8 @@ class Nodes(Engine):
         problem, common = gathered(self.transport, self.count)
         return replace(common, objective=replace(common.objective, problem=problem))
 
-    def check(self, method: Method, stepsize: StepSize, metrics: bool) -> None:
-        refuse_metrics(metrics)
+    def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:
+        Elsewhere(self.transport).check(setup, probes, metrics)
 
     def open(self, problem: Problem, setup: Setup) -> Session:
         return Elsewhere(self.transport).open(problem, setup)

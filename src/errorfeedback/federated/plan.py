@@ -30,14 +30,21 @@ class Plan:
     port: int = 0
     patience: float = PATIENCE
     checkpoint: Path | None = None
+    checkpoint_seconds: float = 60.0
+    """Between two checkpoints."""
+    deadline: float | None = None
+    """Seconds that a node has for a round before it counts as absent; None: everybody is waited for. On the stream only."""
 
     def __post_init__(self) -> None:
         if self.path not in (STREAM, MESSAGES):
             raise ValueError(f"path = {self.path!r}; it must be {STREAM!r} or {MESSAGES!r}")
         if not self.nodes or min(self.nodes.values()) < 1:
             raise ValueError(f"nodes = {self.nodes}; there must be a node, and every node must have a client")
-        if self.patience <= 0:
-            raise ValueError(f"patience = {self.patience:g}; it must be above 0 seconds")
+        for name in ("patience", "checkpoint_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} = {getattr(self, name):g}; it must be above 0 seconds")
+        if self.deadline is not None and self.path != STREAM:
+            raise ValueError(f"deadline = {self.deadline:g}, but messages are waited for; use path = {STREAM!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ publisher = "errorfeedback"
 serverapp = "federation.server_app:app"
 clientapp = "federation.client_app:app"
 
-# The options of `errorfeedback train`, and: nodes, out, path (stream or messages), host, port, patience, checkpoint.
+# The options of `errorfeedback train`, and those that are here.
 [tool.flwr.app.config]
 """
 SERVER = '''\

@@ -58,11 +58,10 @@ class Federation:
             stack.enter_context(_accounts(self.folder / TRAFFIC, self.nodes, relays))
             processes = stack.enter_context(Processes(self.folder / "logs", here))
             self.start_link(processes)
-            command = [sys.executable, "-m", CONTROL, str(self.folder), *self.nodes]
-            processes.start("control", command, FLWR_HOME=str(self.folder / "flower"))
+            self.start_run(processes, self.nodes)
             processes.until("control", (self.folder / REGISTERED).exists, START, "register the nodes")
-            for node, relay, port in zip(self.nodes, relays, free_ports(len(self.nodes)), strict=True):
-                self.start_node(processes, node, relay.port, port)
+            for node, relay in zip(self.nodes, relays, strict=True):
+                self.start_node(processes, node, relay.port)
             yield processes
 
     def start_link(self, processes: Processes) -> None:
@@ -76,8 +75,14 @@ class Federation:
         processes.start("superlink", [_program("flower-superlink"), *words], FLWR_HOME=home)
         processes.until("superlink", lambda: is_open(self.port), START, f"listen on port {self.port}")
 
-    def start_node(self, processes: Processes, node: str, door: int, port: int) -> None:
-        """A SuperNode that reaches the SuperLink through a door, and listens to its own apps on a port."""
+    def start_run(self, processes: Processes, new: Sequence[str] = ()) -> None:
+        """What asks the SuperLink for a run, and ends with it; `new` nodes are made known first."""
+        command = [sys.executable, "-m", CONTROL, str(self.folder), *new]
+        processes.start("control", command, FLWR_HOME=str(self.folder / "flower"))
+
+    def start_node(self, processes: Processes, node: str, door: int) -> None:
+        """A SuperNode that reaches the SuperLink through a door of this machine."""
+        (port,) = free_ports(1)  # for its own apps
         keys, place = self.folder / "keys", self.folder / "nodes" / node
         config = f'data="{place / "data"}" state="{place / "state"}"'
         words = ["--superlink", f"127.0.0.1:{door}", "--root-certificates", str(keys / "ca.pem"), "--port", str(port)]

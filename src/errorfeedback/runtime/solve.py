@@ -175,7 +175,6 @@ def carry_out(
     writer: CheckpointWriter | None,
 ) -> Result:
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
-    engine.check(method, stepsize, metrics)
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
     for rule in stop:
@@ -192,13 +191,15 @@ def carry_out(
     observer = Observer(theory, proof, f_star, prox)
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
     start = problem.restrict(x0).copy()
-    session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians))
+    setup = Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians)
+    engine.check(setup, stepsize.ask(stepsize.start(theory, method)), metrics)
+    session = engine.open(problem, setup)
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if writer is None else writer.listening():
             ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, writer))
     finally:
         session.close()
-    history = History(ended.rows, stepsize.notes(theory, method))
+    history = History(ended.rows, (*stepsize.notes(theory, method), *session.notes))
     if prox is not None or not downlink.lossless:
         proof = None  # the theorems are about f alone, and about steps that everybody takes
     return Result(

@@ -22,8 +22,6 @@ from errorfeedback.storage.files import content
 Way = tuple[Transport, Callable[[], list[Crossed] | None]]
 """To the nodes, and what has crossed on it so far, where it is known."""
 POLL = 0.1
-SECONDS = 60.0
-"""Between checkpoints."""
 
 
 def server_app(
@@ -45,13 +43,11 @@ def carried_out(plan: Plan, grid: Grid) -> FederatedRun:
     numbers = _present(plan, grid)
     with PATHS[plan.path](plan, grid, numbers) as (transport, crossed):
         nodes, joined = Nodes(transport, len(numbers)), time.monotonic()
-        try:
-            common = nodes.gather()
-            prepared, before = time.monotonic(), crossed()
-            checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=SECONDS)
-            plan.model.fit_elsewhere(common.objective, common.learned, nodes, checkpoint=checkpoint)
-        finally:
-            nodes.dismiss()
+        common = nodes.gather()
+        prepared, before = time.monotonic(), crossed()
+        checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=plan.checkpoint_seconds)
+        plan.model.fit_elsewhere(common.objective, common.learned, nodes, checkpoint=checkpoint)
+        nodes.dismiss()
     times = joined - began, prepared - joined, time.monotonic() - prepared
     return FederatedRun(plan, common, nodes.judgements, before, crossed(), *times)
 
@@ -80,7 +76,9 @@ def _messages(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
 def _stream(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
     clients = {name: range(count) for name, count in plan.nodes.items()}
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
-    listening = Listener(clients, host=plan.host, port=plan.port, folder=folder, patience=plan.patience)
+    listening = Listener(
+        clients, host=plan.host, port=plan.port, folder=folder, patience=plan.patience, deadline=plan.deadline
+    )
     with listening as listener, inviting(listener, grid, numbers, content(plan.assignment)):
         yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
 
