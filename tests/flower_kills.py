@@ -54,9 +54,16 @@ def begun(federation, processes: Processes) -> None:
 
 
 def kill_node(federation, processes: Processes) -> None:
-    doors = doors_of(processes)
+    """It is refused until two heartbeats have lapsed, and started again and again until then, as a supervisor would."""
+    door, log = doors_of(processes)["node-1"], processes.logs / "node-1.log"
     processes.end(["node-1"], signal.SIGKILL)
-    federation.start_node(processes, "node-1", doors["node-1"])
+    accepted = log.read_text().count("SuperNode ID")
+    while log.read_text().count("SuperNode ID") == accepted:
+        if "node-1" not in processes.running:
+            federation.start_node(processes, "node-1", door)
+        elif processes.running["node-1"].poll() is not None:
+            processes.end(["node-1"])
+        time.sleep(0.5)
 
 
 def kill_app(federation, processes: Processes) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import sys
 import time
 from multiprocessing.connection import Client, Listener
@@ -18,18 +17,18 @@ from threading import Timer
 
 from errorfeedback.clients.exactly_once import ExactlyOnce
 from errorfeedback.federated.site import Site
-from errorfeedback.storage.files import read, value_of, write
+from errorfeedback.storage.files import read, replace_file, write
 from errorfeedback.storage.journal import Journal
 
-DOOR, JOURNAL = "keeper.ef", "journal.ef"
+DOOR, JOURNAL, ASSIGNMENT = "keeper.ef", "journal.ef", "assignment.ef"
 IDLE = 3600.0
 PATIENCE = 120.0
 """Seconds that a keeper may take to come up, and to replay its journal."""
 
 
-def keep(state: Path, data: Path, assignment: bytes) -> None:
+def keep(state: Path, data: Path) -> None:
     """Answer requests until the run is over."""
-    site = Site(value_of(assignment, "the assignment"), data)
+    site = Site(read(state / ASSIGNMENT), data)
     place = ExactlyOnce(site, Journal(state / JOURNAL))
     key = os.urandom(32)
     with Listener(("127.0.0.1", 0), authkey=key) as door:
@@ -41,8 +40,8 @@ def keep(state: Path, data: Path, assignment: bytes) -> None:
             with door.accept() as visitor:
                 alarm.cancel()
                 visitor.send_bytes(place.serve(visitor.recv_bytes()))
-    (state / JOURNAL).unlink()
-    (state / DOOR).unlink()
+    for name in (JOURNAL, DOOR, ASSIGNMENT):
+        (state / name).unlink()
 
 
 def ask(state: Path, data: Path, assignment: bytes, request: bytes) -> bytes:
@@ -51,15 +50,14 @@ def ask(state: Path, data: Path, assignment: bytes, request: bytes) -> bytes:
     answer = _asked(state, request)
     if answer is not None:
         return answer
-    state.mkdir(parents=True, exist_ok=True)
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
     (state / DOOR).unlink(missing_ok=True)
-    started = subprocess.Popen([sys.executable, "-m", __name__, str(state), str(data)], stdin=subprocess.PIPE)
-    assert started.stdin is not None, "it was asked for"
-    with started.stdin as pipe:
-        pipe.write(assignment)
+    replace_file(state / ASSIGNMENT, assignment)
+    words = [sys.executable, "-m", __name__, str(state), str(data)]
+    keeper = os.posix_spawn(sys.executable, words, os.environ)  # it outlives whoever starts it
     end = time.monotonic() + PATIENCE
     while not (state / DOOR).exists():
-        if started.poll() is not None or time.monotonic() > end:
+        if os.waitpid(keeper, os.WNOHANG)[0] or time.monotonic() > end:
             raise RuntimeError(f"the keeper of {state} did not come up within {PATIENCE:g} seconds; its output says why")
         time.sleep(0.02)
     answer = _asked(state, request)
@@ -80,4 +78,4 @@ def _asked(state: Path, request: bytes) -> bytes | None:
 
 
 if __name__ == "__main__":
-    keep(Path(sys.argv[1]), Path(sys.argv[2]), sys.stdin.buffer.read())
+    keep(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,5 +1,9 @@
-"""Processes that end with whoever started them, in whatever way that ends: each has a session of its own, whose processes
-are all told to end, and killed where they do not."""
+"""Processes that end with whoever started them, in whatever way that ends.
+
+Each has a session of its own, whose processes are all told to end, and killed where they do not. What they start may leave
+the session, and outlive its parent; so every one carries a mark in its environment, by which it is found (where there is a
+/proc).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from types import FrameType
 from typing import Any, Self
 
@@ -18,6 +23,7 @@ GRACE = 5.0
 """Seconds to end in."""
 LAST_LINES = 15
 POLL = 0.05
+MARK = "ERRORFEEDBACK_STARTED_BY"
 
 
 class Processes:
@@ -27,6 +33,7 @@ class Processes:
         self.logs, self.environment = logs, dict(environment)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._former: Any = None
+        self._marks: dict[int, str] = {}
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -41,6 +48,7 @@ class Processes:
 
     def start(self, name: str, command: Sequence[str], **more: str) -> None:
         """`more`: of the environment."""
+        mark = token_hex(16)
         with (self.logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 command,
@@ -48,12 +56,14 @@ class Processes:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=self.environment | more,
+                env=self.environment | more | {MARK: mark},
             )
+        self._marks[self.running[name].pid] = mark
 
     def end(self, names: Sequence[str], number: signal.Signals = signal.SIGTERM) -> None:
         """Tell them to end, with all that they have started, and see that they do."""
         ending = [self.running.pop(name) for name in reversed(names)]
+        marks = [self._marks.pop(each.pid) for each in ending]
         for each in ending:
             _tell(each.pid, number)
         deadline = time.monotonic() + GRACE
@@ -62,6 +72,9 @@ class Processes:
                 each.wait(max(0.0, deadline - time.monotonic()))
             _tell(each.pid, signal.SIGKILL)
             each.wait()
+        for stray in _marked(marks):
+            with suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
 
     def wait(self, name: str) -> None:
         """Until that one has ended well; raises where it, or any other, has not."""
@@ -113,6 +126,17 @@ def is_open(port: int) -> bool:
 def _tell(session: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(session, number)
+
+
+def _marked(marks: Sequence[str]) -> list[int]:
+    """Processes that were started by those with one of these marks."""
+    wanted = [f"{MARK}={mark}".encode() for mark in marks]
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # another user's, or it has just ended
+            environment = place.read_bytes()
+            found += [int(place.parent.name)] if any(each in environment for each in wanted) else []
+    return found
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
