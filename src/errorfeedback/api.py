@@ -6,6 +6,10 @@ from types import ModuleType
 from typing import Any
 
 from errorfeedback import compressors, directions, downlinks, methods, probes, stepsizes
+from errorfeedback.clients.exactly_once import ExactlyOnce as ExactlyOnce
+from errorfeedback.clients.invitation import Invitation as Invitation
+from errorfeedback.clients.joining import NotInvitedError as NotInvitedError
+from errorfeedback.clients.joining import join as join
 from errorfeedback.clients.memory import Shared as Shared
 from errorfeedback.clients.order import Setup as Setup
 from errorfeedback.clients.own_rows import OwnRows as OwnRows
@@ -54,9 +58,13 @@ from errorfeedback.engines.base import Engine as Engine
 from errorfeedback.engines.base import Session as Session
 from errorfeedback.engines.base import Transport as Transport
 from errorfeedback.engines.conducting import gathered as gathered
+from errorfeedback.engines.elsewhere import Elsewhere as Elsewhere
 from errorfeedback.engines.local import Local as Local
 from errorfeedback.engines.mpi import MPI as MPI
+from errorfeedback.engines.ray import Actors as Actors
+from errorfeedback.engines.ray import Ray as Ray
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
+from errorfeedback.engines.stream import Listener as Listener
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
 from errorfeedback.methods.choco import Choco as Choco

@@ -215,14 +215,16 @@ def carry_out(
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
     start = problem.restrict(x0).copy()
     LOG.info("%s with %s on %s, at most %d rounds", method, stepsize, problem, rounds)
-    session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians))
+    setup = Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians)
+    engine.check(setup, stepsize.ask(stepsize.start(theory, method)), metrics)
+    session = engine.open(problem, setup)
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if writer is None else writer.listening():
             ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, writer))
     finally:
         session.close()
     LOG.info("%s at round %d", ended.stopped, ended.rounds)
-    history = History(ended.rows, stepsize.notes(theory, method))
+    history = History(ended.rows, (*stepsize.notes(theory, method), *session.notes))
     if prox is not None or not downlink.lossless:
         proof = None  # the theorems are about f alone, and about steps that everybody takes
     return Result(
