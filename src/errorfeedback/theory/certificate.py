@@ -78,6 +78,9 @@ class Certificate:
         )
 
 
+UNBOUNDED = (
+    "nothing bounds the curvature of the f_i, so that the theorem names no step size; give smoothness= bounds on them"
+)
 GUESSED = "the L_i were estimated, and no theorem speaks of guesses; give smoothness= bounds on them"
 
 
