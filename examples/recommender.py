@@ -44,7 +44,7 @@ def train(module, problem, valid, stop=()):
     up, down = ef.EF21(ef.FittedAnswer(least=6), start="compressed"), ef.FittedStep(least=6)  # 6 bits a number, both ways
     stop = [ef.Validation(held_out, every=5, patience=150, flat=None), *stop]
     step, adagrad, l2 = ef.Constant(0.5), ef.Diagonal(), ef.ElasticNet(l2=2.5e-4)
-    return ef.solve(problem, up, step, direction=adagrad, downlink=down, prox=l2, stop=stop, rounds=200, metrics=False)
+    return ef.solve(problem, up, step, direction=adagrad, downlink=down, prox=l2, stop=stop, rounds=300, metrics=False)
 
 
 if __name__ == "__main__":

@@ -41,11 +41,12 @@ def test_the_example_trains_over_few_bit_links():
     than a test has: benchmarks/recommender.py.)"""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'errorfeedback[torch]'")
     example = runpy.run_path(str(EXAMPLE))
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     data = feedback(users=60, items=40, seed=0)
     module = example["Recommender"](data.users, data.items).double()
     problem = example["problem_of"](module, data.clients())
-    result = example["train"](module, problem, data.rows(TRAIN), [ef.Budget(bytes=8000)])
+    result = example["train"](module, problem, data.rows(TRAIN), [ef.Budget(bytes=4000)])
     assert problem.value(result.x) < 0.6 * problem.value(problem.restrict(problem.x0))
     assert np.nanmin(result.history["validation"]) < 0.1  # 1 - AUC on the rows that it was trained with
     assert result.history["uplink_bits"][-1] < 64 / 8 * problem.support.size * result.rounds
