@@ -18,6 +18,7 @@ from errorfeedback.compressors.base import Unbiased as Unbiased
 from errorfeedback.compressors.exact_on_common import ExactOnCommon as ExactOnCommon
 from errorfeedback.compressors.fitted_answer import FittedAnswer as FittedAnswer
 from errorfeedback.compressors.identity import Identity as Identity
+from errorfeedback.compressors.low_rank import LowRank as LowRank
 from errorfeedback.compressors.natural import Natural as Natural
 from errorfeedback.compressors.participating import Participating as Participating
 from errorfeedback.compressors.perm_k import PermK as PermK
