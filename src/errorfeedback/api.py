@@ -33,6 +33,7 @@ from errorfeedback.compressors.top_k import TopK as TopK
 from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
 from errorfeedback.core import Round as Round
+from errorfeedback.core import RowMemory as RowMemory
 from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
