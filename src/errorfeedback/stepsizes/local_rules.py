@@ -31,8 +31,9 @@ class LocalRule(Fixed):
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         assert isinstance(method, LocalSteps), "the step depends on the clients' own"
+        method = method.suited(theory.problem)
         longest = self.rate(theory, method)
-        if method.rate > longest * (1 + ROUNDING):
+        if method.pace > longest * (1 + ROUNDING):
             raise ValueError(f"rate = {method.rate}; the theorem of {type(self).__name__} needs at most {longest:.6g}")
         return self.server(theory, method)
 
