@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from errorfeedback.directions.base import Direction
+from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
 from errorfeedback.probes.losses import Losses
@@ -141,6 +142,9 @@ class StepSize(ABC):
                 f"{type(self).__name__} is a rule for {names}, and has no theorem for {type(method).__name__}; "
                 "use ef.Constant(gamma) to choose a step size yourself"
             )
+
+    def check_downlink(self, downlink: Downlink) -> None:  # noqa: B027  (most rules speak of none)
+        """Raise where the rule is about another way down."""
 
     def start(self, theory: Theory, method: Method) -> Any:
         """The rule's memory before round 0."""
