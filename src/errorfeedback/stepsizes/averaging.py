@@ -14,7 +14,13 @@ from errorfeedback.theory.analysis import Theory
 
 @dataclass(frozen=True)
 class Averaging(StepSize):
-    """For methods whose clients take steps of their own."""
+    """For methods whose clients take steps of their own.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> ef.solve(problem, ef.FedAvg(steps=5, rate=0.01), ef.Averaging(), rounds=1).history["gamma"].tolist()
+    [0.05, 0.05]
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (LocalSteps,)
 
