@@ -36,6 +36,7 @@ from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction
 from errorfeedback.directions.diagonal import Diagonal as Diagonal
+from errorfeedback.directions.fed_nl import FedNL as FedNL
 from errorfeedback.directions.few_bit_hessians import Curvature as Curvature
 from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest
@@ -56,6 +57,8 @@ from errorfeedback.engines.mpi import MPI as MPI
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
+from errorfeedback.methods.cocktail_sgd import CocktailSGD as CocktailSGD
+from errorfeedback.methods.cocoa import CoCoAPlus as CoCoAPlus
 from errorfeedback.methods.dasha import DASHA as DASHA
 from errorfeedback.methods.dasha_pp import DASHAPP as DASHAPP
 from errorfeedback.methods.dcgd import DCGD as DCGD
@@ -64,8 +67,14 @@ from errorfeedback.methods.diana import DIANA as DIANA
 from errorfeedback.methods.ef14 import EF14 as EF14
 from errorfeedback.methods.ef21 import EF21 as EF21
 from errorfeedback.methods.ef21_sgdm import EF21SGDM as EF21SGDM
+from errorfeedback.methods.fed_avg import FedAvg as FedAvg
+from errorfeedback.methods.fed_prox import FedProx as FedProx
+from errorfeedback.methods.giant import GIANT as GIANT
 from errorfeedback.methods.marina import MARINA as MARINA
+from errorfeedback.methods.newton_cg import NewtonCG as NewtonCG
 from errorfeedback.methods.node import Node as Node
+from errorfeedback.methods.scaffnew import Scaffnew as Scaffnew
+from errorfeedback.methods.scaffold import SCAFFOLD as SCAFFOLD
 from errorfeedback.methods.vr_marina import VRMARINA as VRMARINA
 from errorfeedback.planner.inspection import Inspection as Inspection
 from errorfeedback.planner.inspection import inspect as inspect
@@ -109,9 +118,11 @@ from errorfeedback.sparsity.support import Support as Support
 from errorfeedback.stepsizes.adaptive import Adaptive as Adaptive
 from errorfeedback.stepsizes.armijo import Armijo as Armijo
 from errorfeedback.stepsizes.automatic import Automatic as Automatic
+from errorfeedback.stepsizes.averaging import Averaging as Averaging
 from errorfeedback.stepsizes.base import StepSize as StepSize
 from errorfeedback.stepsizes.base import Verdict as Verdict
 from errorfeedback.stepsizes.best import Best as Best
+from errorfeedback.stepsizes.cocoa_step import CocoaStep as CocoaStep
 from errorfeedback.stepsizes.constant import Constant as Constant
 from errorfeedback.stepsizes.convex import Convex as Convex
 from errorfeedback.stepsizes.dasha_step import DashaPPStep as DashaPPStep
@@ -121,6 +132,8 @@ from errorfeedback.stepsizes.diana_step import DianaStep as DianaStep
 from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
 from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL
+from errorfeedback.stepsizes.local_rules import ScaffnewStep as ScaffnewStep
+from errorfeedback.stepsizes.local_rules import ScaffoldStep as ScaffoldStep
 from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
 from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures

@@ -168,6 +168,11 @@ class Downlink(ABC):
                 f"{type(self).__name__} tells clients a direction, and they know nothing of {type(prox).__name__}; "
                 "use ef.Whole()"
             )
+        if method.reads_steps and not (self.lossless and (prox is None or method.adds_penalty)):
+            raise ValueError(
+                f"clients of {type(method).__name__} read the estimate off the steps: they need a lossless downlink and no "
+                "proximal term after it; use ef.Whole() or ef.Changed(), and a penalty within f"
+            )
         if self.needs_everybody and not method.compressor.always:
             raise ValueError(
                 f"{type(self).__name__} tells clients what changes, and with {method.compressor} some miss it; "

@@ -11,7 +11,7 @@ and that is counted. It begins with h_i = g_i = grad f_i(x^0), sent whole and co
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,14 +23,8 @@ from errorfeedback.methods.node import Node
 from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.message import KnownLayout, Message
 
-
-class AnsweredMemory(NamedTuple):
-    """A client's memory."""
-
-    g: Lifted
-    h: Lifted
-    x: Lifted
-    """Where it last stood."""
+Memory = tuple[Lifted, Lifted, Lifted]
+"""g_i, h_i, and where the client last stood."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +76,11 @@ class DASHAPP(Method):
     def b(self) -> float:
         return self.p / (2 - self.p)
 
-    def init(self, node: Node, ctx: Round) -> tuple[Message, AnsweredMemory]:
+    def init(self, node: Node, ctx: Round) -> tuple[Message, Memory]:
         grads = node.gradients()
-        return node.compress.everything(grads), AnsweredMemory(grads.copy(), grads.copy(), node.own().copy())
+        return node.compress.everything(grads), (Lifted(grads.copy()), Lifted(grads.copy()), Lifted(node.own().copy()))
 
-    def client(self, state: AnsweredMemory, node: Node, ctx: Round) -> tuple[Message, AnsweredMemory]:
+    def client(self, state: Memory, node: Node, ctx: Round) -> tuple[Message, Memory]:
         g, h, x = state
         last = Lifted(node.gradients(Point(own=x)).copy())
         k = Lifted(node.gradients() - last - self.b * (h - last))

@@ -6,9 +6,6 @@ With m rows, y_r = m share_r loss'(z_r) a_r, whose mean is the rows' part of gra
 
 0 where k = m. A loss whose derivative is at most `steepest` in length bounds it for all x:
 ||y_r|| <= m share_r steepest ||a_r||. A penalty has no noise.
-
-The difference of two such gradients over the same rows has the variance of the differences of the y_r, which a loss with a
-second derivative of at most `curvature` bounds by (m share_r curvature ||a_r||^2)^2 ||x - x'||^2: `sampling_smoothness`.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from math import isfinite
 
 import numpy as np
 
-from errorfeedback.core import Lifted, Model, PerClient, PerRow
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, per_client
 from errorfeedback.problems.scaling import Scaled
@@ -31,8 +28,13 @@ def sampling_noise(problem: Problem, batch: int, at: Model | None = None) -> Per
     >>> sampling_noise(problem, 1, np.zeros(1)).tolist()  # the gradients 0 and -4; -10 and -10
     [4.0, 0.0]
     """
-    rows, scale = _rows_of(problem)
-    norms2, left, m = _row_norms2(rows, scale), _left(rows, batch), np.diff(rows.rows)
+    rows, scale = (problem.inner, problem.scale) if isinstance(problem, Scaled) else (problem, None)
+    if not isinstance(rows, GLM):
+        raise ValueError(
+            f"{type(rows).__name__} does not say how its rows differ; estimate the variance and give it yourself"
+        )
+    norms2 = _row_norms2(rows, scale)
+    m, left = np.diff(rows.rows), left_to_chance(np.diff(rows.rows), batch)
     if at is None:
         slopes2 = np.full(len(norms2), _steepest(rows) ** 2) * np.square(rows.shares)
         return PerClient(left * m * per_client(slopes2 * norms2, rows.rows))
@@ -44,36 +46,10 @@ def sampling_noise(problem: Problem, batch: int, at: Model | None = None) -> Per
     return PerClient(np.maximum(left * (m * squares - means2), 0.0))
 
 
-def sampling_smoothness(problem: Problem, batch: int) -> float:
-    """L' with (1/n) sum_i E||d_i(batch) - d_i||^2 <= L'^2 ||x - x'||^2 for d_i = grad f_i(x) - grad f_i(x').
-
-    >>> import errorfeedback as ef
-    >>> problem = ef.least_squares([[1.0], [2.0]], [0.0, 0.0], clients=1)
-    >>> sampling_smoothness(problem, 1) ** 2, sampling_smoothness(problem, 2)  # second derivatives 2 and 8
-    (34.0, 0.0)
-    """
-    rows, scale = _rows_of(problem)
-    if not isfinite(rows.loss.curvature):
-        raise ValueError(f"{type(rows.loss).__name__} has no bound on its curvature, nor has the noise of differences")
-    bends2 = np.square(rows.loss.curvature * rows.shares * _row_norms2(rows, scale))
-    return float(np.mean(_left(rows, batch) * np.diff(rows.rows) * per_client(bends2, rows.rows)) ** 0.5)
-
-
-def _rows_of(problem: Problem) -> tuple[GLM, Model | None]:
-    """The rows, and what they are scaled by."""
-    rows, scale = (problem.inner, problem.scale) if isinstance(problem, Scaled) else (problem, None)
-    if not isinstance(rows, GLM):
-        raise ValueError(
-            f"{type(rows).__name__} does not say how its rows differ; estimate the variance and give it yourself"
-        )
-    return rows, scale
-
-
-def _left(rows: GLM, batch: int) -> PerClient:
-    """(m - k) / (k (m - 1))."""
-    m = np.diff(rows.rows)
+def left_to_chance(m: Integers, batch: int) -> PerClient:
+    """(m - k)/(k (m - 1)): the variance of the mean of k = min(batch, m) of m vectors, over that of one of them."""
     k = np.minimum(batch, m)
-    return PerClient(np.divide(m - k, k * (m - 1), out=np.zeros(rows.n), where=m > 1))
+    return PerClient(np.divide(m - k, k * (m - 1), out=np.zeros(len(m)), where=m > 1))
 
 
 def _slopes(rows: GLM, x: Model) -> PerRow:

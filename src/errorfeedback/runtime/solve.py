@@ -119,8 +119,12 @@ def solve(
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     direction = Steepest() if direction is None else direction
     downlink = Whole() if downlink is None else downlink
+    missing = method.lacking(problem)
+    if missing:
+        raise ValueError(f"{method} does not fit the problem: {missing}")
     stepsize.check(method, direction)
     direction.check(prox)
+    method.check_penalty(prox)
     downlink.check(method, prox)
     start = _checked_start(problem, problem.x0 if x0 is None else x0)
     options: dict[str, Any] = {
@@ -177,6 +181,8 @@ def carry_out(
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
+    if method.reads_steps:
+        method = method.knowing(stepsize.constant(theory, method))
     for rule in stop:
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)

@@ -85,6 +85,10 @@ class StepSize(ABC):
     searches: ClassVar[bool] = False
     """It refuses steps: directions are made at accepted points only, and the last one is kept and returned."""
 
+    def constant(self, theory: Theory, method: Method) -> float | None:
+        """The step size of all rounds, where it is the same in all of them."""
+        return None
+
     def setup_bits(self, problem: Problem) -> int:
         """Bits up per client, once, before round 0: what the rule must know to begin."""
         return 0
@@ -126,6 +130,11 @@ class StepSize(ABC):
                 f"{type(self).__name__} is a rule for steps along the estimate, and says nothing about {direction}; "
                 "use ef.Constant(gamma) to choose a step size yourself"
             )
+        if method.reads_steps and not direction.is_estimate:
+            raise ValueError(
+                f"clients of {type(method).__name__} read the estimate off the steps, and those of {direction} are others; "
+                "use ef.Steepest()"
+            )
         if not self.speaks_of(method):
             names = " and ".join(m.__name__ for m in self.methods)
             raise ValueError(
@@ -147,6 +156,9 @@ class Fixed(StepSize):
 
     @abstractmethod
     def gamma(self, theory: Theory, method: Method | None = None) -> float: ...
+
+    def constant(self, theory: Theory, method: Method) -> float:
+        return self.gamma(theory, method)
 
     def start(self, theory: Theory, method: Method) -> float:
         return self.gamma(theory, method)

@@ -3,7 +3,7 @@
     gamma = 2/(L + sqrt(L^2 + 4 M^2)) >= 1/(L + M),   M^2 = ((1 - p)/p) (A L_plus^2 + (A + 1/n) L_batch^2),
 
 where A = omega/n for independent clients and L_batch^2 bounds the mean variance of a difference over a batch
-(`problems.noise.sampling_smoothness`, rows drawn without replacement; theirs, with replacement, is L'^2/b). Given the rows,
+(`smoothness.sampled_smoothness`, rows drawn without replacement; theirs, with replacement, is L'^2/b). Given the rows,
 the variance of the compressors is at most A (1/n) sum E||d_i(batch)||^2 <= A (L_plus^2 + L_batch^2)||x+ - x||^2; that of the
 mean of the batches, drawn independently, is L_batch^2/n ||x+ - x||^2. The rest is MARINA's proof: Psi = f - f* +
 (gamma/(2 p)) ||g - grad f||^2.
@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.vr_marina import VRMARINA
-from errorfeedback.problems.noise import sampling_smoothness
+from errorfeedback.smoothness.sampled_smoothness import sampled_smoothness
 from errorfeedback.stepsizes.base import Fixed
 from errorfeedback.stepsizes.proved import largest_root
 from errorfeedback.theory.analysis import Theory
@@ -32,6 +32,6 @@ class VRMarinaStep(Fixed):
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         assert isinstance(method, VRMARINA), "the step depends on the batch"
         p, A = theory.density if method.p is None else method.p, theory.ab[0]
-        batch2 = sampling_smoothness(theory.problem, method.batch) ** 2
+        batch2 = sampled_smoothness(theory.problem, method.batch) ** 2
         M2 = (1 - p) / p * (A * theory.L_plus**2 + (A + 1 / theory.n) * batch2)
         return largest_root(theory.L, sqrt(M2))
