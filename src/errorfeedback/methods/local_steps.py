@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
+from typing import Self
 
 from errorfeedback.compressors.base import Compressor
 from errorfeedback.compressors.identity import Identity
@@ -43,6 +44,10 @@ class LocalSteps(Minibatched):
     @abstractmethod
     def unit(self) -> float:
         """gamma, with which the server takes the mean of the clients' models."""
+
+    def tuned(self, gamma: float) -> tuple[Self, float]:
+        made = replace(self, rate=gamma)
+        return made, made.unit
 
     def walk(self, node: Node, ctx: Round, steps: int, pull: Pull = nothing) -> Lifted:
         """x - w_i after so many steps from where the clients stand."""

@@ -123,6 +123,7 @@ def solve(
     if missing:
         raise ValueError(f"{method} does not fit the problem: {missing}")
     stepsize.check(method, direction)
+    stepsize.check_downlink(downlink)
     direction.check(prox)
     method.check_penalty(prox)
     downlink.check(method, prox)

@@ -17,6 +17,7 @@ class Averaging(Fixed):
     """For methods whose clients take steps of their own."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (LocalSteps,)
+    claims: ClassVar[bool] = False
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         assert isinstance(method, LocalSteps), "the step is the method's"

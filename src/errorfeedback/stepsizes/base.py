@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from errorfeedback.directions.base import Direction
+from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
 from errorfeedback.probes.losses import Losses
@@ -142,6 +143,9 @@ class StepSize(ABC):
                 "use ef.Constant(gamma) to choose a step size yourself"
             )
 
+    def check_downlink(self, downlink: Downlink) -> None:  # noqa: B027  (most rules speak of none)
+        """Raise where the rule is about another way down."""
+
     def start(self, theory: Theory, method: Method) -> Any:
         """The rule's memory before round 0."""
         return None
@@ -153,6 +157,9 @@ class StepSize(ABC):
 
 class Fixed(StepSize):
     """The same gamma in every round."""
+
+    claims: ClassVar[bool] = True
+    """It is the step of a theorem."""
 
     @abstractmethod
     def gamma(self, theory: Theory, method: Method | None = None) -> float: ...
