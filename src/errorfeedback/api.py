@@ -6,6 +6,10 @@ from types import ModuleType
 from typing import Any
 
 from errorfeedback import compressors, directions, downlinks, methods, probes, stepsizes
+from errorfeedback.clients.exactly_once import ExactlyOnce as ExactlyOnce
+from errorfeedback.clients.invitation import Invitation as Invitation
+from errorfeedback.clients.joining import NotInvitedError as NotInvitedError
+from errorfeedback.clients.joining import join as join
 from errorfeedback.clients.memory import Shared as Shared
 from errorfeedback.clients.order import Setup as Setup
 from errorfeedback.clients.own_rows import OwnRows as OwnRows
@@ -38,6 +42,7 @@ from errorfeedback.directions.base import Direction as Direction
 from errorfeedback.directions.diagonal import Diagonal as Diagonal
 from errorfeedback.directions.fed_nl import FedNL as FedNL
 from errorfeedback.directions.few_bit_hessians import Curvature as Curvature
+from errorfeedback.directions.heavy_ball import HeavyBall as HeavyBall
 from errorfeedback.directions.lbfgs import LBFGS as LBFGS
 from errorfeedback.directions.steepest import Steepest as Steepest
 from errorfeedback.downlinks.base import Broadcast as Broadcast
@@ -46,17 +51,24 @@ from errorfeedback.downlinks.base import Step as Step
 from errorfeedback.downlinks.changed import Changed as Changed
 from errorfeedback.downlinks.compressed import Compressed as Compressed
 from errorfeedback.downlinks.fitted_step import FittedStep as FittedStep
+from errorfeedback.downlinks.primal import Primal as Primal
 from errorfeedback.downlinks.rounded_step import RoundedStep as RoundedStep
 from errorfeedback.downlinks.whole import Whole as Whole
 from errorfeedback.engines.base import Engine as Engine
 from errorfeedback.engines.base import Session as Session
 from errorfeedback.engines.base import Transport as Transport
 from errorfeedback.engines.conducting import gathered as gathered
+from errorfeedback.engines.elsewhere import Elsewhere as Elsewhere
 from errorfeedback.engines.local import Local as Local
 from errorfeedback.engines.mpi import MPI as MPI
+from errorfeedback.engines.ray import Actors as Actors
+from errorfeedback.engines.ray import Ray as Ray
 from errorfeedback.engines.remote import RemoteSession as RemoteSession
+from errorfeedback.engines.stream import Listener as Listener
 from errorfeedback.engines.threads import Threads as Threads
 from errorfeedback.methods.base import Method as Method
+from errorfeedback.methods.choco import Choco as Choco
+from errorfeedback.methods.clag import CLAG as CLAG
 from errorfeedback.methods.cocktail_sgd import CocktailSGD as CocktailSGD
 from errorfeedback.methods.cocoa import CoCoAPlus as CoCoAPlus
 from errorfeedback.methods.dasha import DASHA as DASHA
@@ -64,8 +76,12 @@ from errorfeedback.methods.dasha_pp import DASHAPP as DASHAPP
 from errorfeedback.methods.dcgd import DCGD as DCGD
 from errorfeedback.methods.dgd import DGD as DGD
 from errorfeedback.methods.diana import DIANA as DIANA
+from errorfeedback.methods.e_control import EControl as EControl
 from errorfeedback.methods.ef14 import EF14 as EF14
+from errorfeedback.methods.ef14_momentum import EF14Momentum as EF14Momentum
 from errorfeedback.methods.ef21 import EF21 as EF21
+from errorfeedback.methods.ef21_page import EF21PAGE as EF21PAGE
+from errorfeedback.methods.ef21_plus import EF21Plus as EF21Plus
 from errorfeedback.methods.ef21_sgdm import EF21SGDM as EF21SGDM
 from errorfeedback.methods.fed_avg import FedAvg as FedAvg
 from errorfeedback.methods.fed_prox import FedProx as FedProx
@@ -75,6 +91,12 @@ from errorfeedback.methods.newton_cg import NewtonCG as NewtonCG
 from errorfeedback.methods.node import Node as Node
 from errorfeedback.methods.scaffnew import Scaffnew as Scaffnew
 from errorfeedback.methods.scaffold import SCAFFOLD as SCAFFOLD
+from errorfeedback.methods.three_point import ThreePoint as ThreePoint
+from errorfeedback.methods.three_point_v1 import ThreePointV1 as ThreePointV1
+from errorfeedback.methods.three_point_v2 import ThreePointV2 as ThreePointV2
+from errorfeedback.methods.three_point_v3 import ThreePointV3 as ThreePointV3
+from errorfeedback.methods.three_point_v4 import ThreePointV4 as ThreePointV4
+from errorfeedback.methods.three_point_v5 import ThreePointV5 as ThreePointV5
 from errorfeedback.methods.vr_marina import VRMARINA as VRMARINA
 from errorfeedback.planner.inspection import Inspection as Inspection
 from errorfeedback.planner.inspection import inspect as inspect
@@ -136,9 +158,14 @@ from errorfeedback.stepsizes.local_rules import ScaffnewStep as ScaffnewStep
 from errorfeedback.stepsizes.local_rules import ScaffoldStep as ScaffoldStep
 from errorfeedback.stepsizes.marina_rules import MarinaAB as MarinaAB
 from errorfeedback.stepsizes.marina_rules import MarinaIndependent as MarinaIndependent
+from errorfeedback.stepsizes.primal_step import PrimalStep as PrimalStep
 from errorfeedback.stepsizes.rare_features import RareFeatures as RareFeatures
+from errorfeedback.stepsizes.rare_heavy_ball import RareHeavyBall as RareHeavyBall
 from errorfeedback.stepsizes.rare_momentum import RareMomentum as RareMomentum
+from errorfeedback.stepsizes.rare_page import RarePAGE as RarePAGE
+from errorfeedback.stepsizes.rare_two_way import RareTwoWay as RareTwoWay
 from errorfeedback.stepsizes.spectral import Spectral as Spectral
+from errorfeedback.stepsizes.three_point_step import ThreePointStep as ThreePointStep
 from errorfeedback.stepsizes.vr_marina_step import VRMarinaStep as VRMarinaStep
 from errorfeedback.stepsizes.weighted import Weighted as Weighted
 from errorfeedback.storage.checkpoint import Checkpoint as Checkpoint
@@ -146,6 +173,10 @@ from errorfeedback.storage.packing import storable as storable
 from errorfeedback.theory.analysis import Theory as Theory
 from errorfeedback.theory.analysis import analyse as analyse
 from errorfeedback.theory.analysis import xi as xi
+from errorfeedback.watchers.live_page import LivePage as LivePage
+from errorfeedback.watchers.mlflow_run import MLflow as MLflow
+from errorfeedback.watchers.tensor_board import TensorBoard as TensorBoard
+from errorfeedback.watchers.tqdm_bar import TqdmBar as TqdmBar
 from errorfeedback.wire.message import Message as Message
 
 FAMILIES: tuple[tuple[ModuleType, type[Any]], ...] = (

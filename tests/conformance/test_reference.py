@@ -54,6 +54,12 @@ METHOD = {
     "EF21SGDM": lambda m, p, x, gamma, C: reference.ef21_sgdm(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
     "EF21": lambda m, p, x, gamma, C: reference.ef21(p, x, gamma, ROUNDS, C, m.start.name),
     "MARINA": lambda m, p, x, gamma, C: reference.marina(p, x, gamma, ROUNDS, C, m.p, SEED),
+    "EF21PAGE": lambda m, p, x, gamma, C: reference.ef21_page(p, x, gamma, ROUNDS, C, m.p, m.batch, SEED),
+    "EF14Momentum": lambda m, p, x, gamma, C: reference.ef14_momentum(
+        p, x, gamma, ROUNDS, lambda u, i, t: gamma * C(u / gamma, i, t), m.eta, m.batch, SEED
+    ),
+    "EControl": lambda m, p, x, gamma, C: reference.e_control(p, x, gamma, ROUNDS, C, m.eta, m.batch, SEED),
+    "Choco": lambda m, p, x, gamma, C: reference.choco(p, x, gamma, ROUNDS, C, m.rate, m.pull, m.batch, SEED),
     "VRMARINA": lambda m, p, x, gamma, C: reference.vr_marina(p, x, gamma, ROUNDS, C, m.p, m.batch, SEED),
     "DIANA": lambda m, p, x, gamma, C: reference.diana(p, x, gamma, ROUNDS, C, m.rate, m.batch, SEED),
     "DASHA": lambda m, p, x, gamma, C: reference.dasha(p, x, gamma, ROUNDS, C, m.a),
@@ -71,6 +77,22 @@ METHOD = {
     "GIANT": lambda m, p, x, gamma, C: reference.giant(p, x, gamma, ROUNDS, m.inner, m.ridge, m.step),
     "Scaffnew": lambda m, p, x, gamma, C: reference.scaffnew(p, x, gamma, ROUNDS, m.rate, m.p, SEED),
 }
+THREE_POINT = {
+    "CLAG": lambda m, p, C: reference.clag(C, m.zeta),
+    "EF21Plus": lambda m, p, C: reference.plus(C),
+    "ThreePointV1": lambda m, p, C: reference.v1(C),
+    "ThreePointV2": lambda m, p, C: reference.v2(C, compressor_of(m.follower, p)),
+    "ThreePointV3": lambda m, p, C: reference.v3(C, three_point_of(m.inner, p)),
+    "ThreePointV4": lambda m, p, C: reference.v4(C, compressor_of(m.first, p)),
+    "ThreePointV5": lambda m, p, C: reference.v5(C, m.p, SEED),
+}
+METHOD |= {
+    name: lambda m, p, x, gamma, C: reference.three_point(p, x, gamma, ROUNDS, three_point_of(m, p)) for name in THREE_POINT
+}
+
+
+def three_point_of(method, literal):
+    return THREE_POINT[type(method).__name__](method, literal, compressor_of(method.compressor, literal))
 
 
 def most_owners(problem):

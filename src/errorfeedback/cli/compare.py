@@ -35,10 +35,10 @@ from errorfeedback.planner.contestants import by_default, everybody
 from errorfeedback.planner.field import ALL, chosen_entrants, entrants
 from errorfeedback.planner.network import TIMES, Links, Network, quantity
 from errorfeedback.planner.units import human_bytes, human_seconds
-from errorfeedback.plots.comparison_figures import QUANTITIES, axes, overview, shown_first, single
 from errorfeedback.plots.draw import COLUMN, save
 from errorfeedback.problems.base import curvature_of
 from errorfeedback.problems.conversation import alone
+from errorfeedback.report.comparison_figures import QUANTITIES, axes, overview, shown_first, single
 from errorfeedback.report.comparison_page import comparison_page, results, targets
 from errorfeedback.report.page import Table as TableBlock
 

@@ -26,10 +26,10 @@ from errorfeedback.planner.contest import Contest, Contestant, Entry
 from errorfeedback.planner.contestants import by_default
 from errorfeedback.planner.field import ALL, Entrant, by_rule, by_theorem, chosen_entrants, entrants
 from errorfeedback.planner.network import Network
-from errorfeedback.plots.comparison_figures import shown_first, single
 from errorfeedback.plots.draw import COLUMN, draw
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.report.comparison_figures import shown_first, single
 
 
 @dataclass(frozen=True, eq=False, repr=False)

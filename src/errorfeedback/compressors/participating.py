@@ -118,9 +118,7 @@ class Attendance(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         message = self.inner(u, ctx)
         frames = self._toss(message.frames, ctx)
-        positions = np.arange(self.support.size) if message.positions is None else message.positions
-        kept, units = self._kept(positions), np.repeat(self.answers, message.frames.units)
-        return Message(self.support, positions[kept], message.values[kept], frames, message.units[units])
+        return replace(message.only(self.answers), frames=frames)  # both sides know who answers
 
     def known(self, ctx: Round) -> KnownLayout:
         inner = self.inner.known(ctx)

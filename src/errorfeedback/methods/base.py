@@ -46,6 +46,10 @@ class Method(ABC):
     """Clients keep gradient estimates and send what is missing from them."""
     rests: ClassVar[bool] = False
     """A client that does not answer in a round does nothing in it, so that it need not know x."""
+    announces: ClassVar[bool] = True
+    """Both sides know before a round how many values every client sends in it."""
+    mirrors: ClassVar[bool] = False
+    """What a client remembers is what its messages add up to (`mirrored`), so that whoever has heard them knows it."""
     memory: ClassVar[int] = 0
     """Numbers that a client keeps per feature between rounds."""
     adds_penalty: ClassVar[bool] = False
@@ -109,6 +113,10 @@ class Method(ABC):
     def estimate(self, state: Any) -> Model | None:
         """(1/n) sum_i g_i, which the server keeps where clients keep gradient estimates, else None."""
         return None
+
+    def mirrored(self, state: Any, message: Message, ctx: Round) -> Any:
+        """The clients' memory after they have sent this message, which may be updated in place; where it `mirrors`."""
+        raise ValueError(f"what clients of {self} remember cannot be told from their messages")
 
     def stands(self, t: int) -> bool:
         """Whether the estimate is sure to be zero after round t, so that x stays and nobody has to be told where it is."""

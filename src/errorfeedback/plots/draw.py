@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,21 @@ def save(figure: Figure, folder: Path, style: Style = SCREEN) -> list[Path]:
     return paths
 
 
+class ShownCanvas(Canvas):
+    """Matplotlib's figure, which a notebook shows whether or not it knows of pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        self.savefig(picture, format="png", dpi=110)
+        return picture.getvalue()
+
+
 def draw(figure: Figure, style: Style = SCREEN) -> Canvas:
     """The figure as matplotlib's."""
     cells = _cells(figure)
     rows = -(-len(cells) // figure.columns)
     width, height = style.panel
-    canvas = Canvas(figsize=(width * figure.columns, height * rows), layout="constrained")
+    canvas = ShownCanvas(figsize=(width * figure.columns, height * rows), layout="constrained")
     canvas.get_layout_engine().set(h_pad=0.08, w_pad=0.06)  # type: ignore[union-attr, call-arg]
     FigureCanvasAgg(canvas)
     grid = canvas.subplots(rows, figure.columns, squeeze=False)

@@ -37,6 +37,8 @@ class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
     lower: float
     digest: str
     """Of every client's gradients at two points: what the rows are."""
+    units: Model | None
+    """The `hessian_units` of all places; None where their clients have no Hessians to tell."""
     _part: Problem | None = field(default=None, init=False, repr=False)
     _cuts: tuple[int, ...] = field(default=(), init=False, repr=False)
 
@@ -106,7 +108,7 @@ class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
 
     @property
     def bends(self) -> bool:
-        return self._part is None or (isinstance(self.part, Twice) and self.part.bends)  # a server without rows cannot tell
+        return self.units is not None
 
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:
         raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
@@ -128,8 +130,8 @@ class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
 
     @property
     def hessian_units(self) -> Model:
-        assert isinstance(self.part, Twice), "who asks has looked whether it bends"
-        return self.part.hessian_units
+        assert self.units is not None, "who asks has looked whether it bends"
+        return self.units
 
     def curvature(self) -> CurvatureBound:
         raise ValueError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from errorfeedback.planner.contest import HINDSIGHT, Contest, Entry
 from errorfeedback.planner.units import human_bytes, human_seconds
-from errorfeedback.plots.comparison_figures import best_of_each, overview
+from errorfeedback.report.comparison_figures import best_of_each, overview
 from errorfeedback.report.page import Block, Cell, Code, Details, Drawing, Page, Recommendation, Section, Table, Text
 
 SHARES = (0.5, 0.1, 0.01, 0.001)

@@ -8,6 +8,7 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.notebook import shown, table
+from errorfeedback.storage.pandas_frame import frame
 
 if TYPE_CHECKING:
     import pandas
@@ -85,8 +86,6 @@ class History(dict[str, Floats]):
         rows = [[self[name][k].item() for name in ("round", *SHOWN)] for k in few]
         return table(f"{len(few)} of {self.rows:,} recorded rounds", rows, ("round", *SHOWN))
 
-    def to_frame(self) -> pandas.DataFrame:
-        """The history as a pandas frame (pandas is optional: `pip install pandas`)."""
-        import pandas  # noqa: PLC0415  (optional)
-
-        return pandas.DataFrame(dict(self))
+    def to_pandas(self) -> pandas.DataFrame:
+        """The history as a pandas frame."""
+        return frame(self)

@@ -25,6 +25,12 @@ CLOSEST, TRIES, LEFT = 1e-15, 60, 1e-13
 
 @dataclass(frozen=True)
 class Logistic(Loss, DualStep):
+    """log(1 + exp(-b z)) of a score z and a label b = -1 or 1.
+
+    >>> Logistic().values(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(4)
+    array([0.6931, 0.1269])
+    """
+
     curvature: float = 0.25
     quadratic: bool = False
 

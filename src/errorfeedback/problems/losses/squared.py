@@ -16,6 +16,12 @@ from errorfeedback.problems.losses.dual import DualStep, Keys, Rows, add_row, fi
 
 @dataclass(frozen=True)
 class Squared(Loss, DualStep):
+    """(z - b)^2 of a prediction z and a number b.
+
+    >>> Squared().values(np.array([0.0, 2.0]), np.array([1.0, 5.0]))
+    array([1., 9.])
+    """
+
     curvature: float = 2.0
     quadratic: bool = True
 
