@@ -18,7 +18,7 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.experiments.store import Store
 from errorfeedback.methods.base import Method
 from errorfeedback.planner.contest import Contestant
-from errorfeedback.planner.field import Entrant, entrants
+from errorfeedback.planner.field import Entrant, by_theorem, entrants
 from errorfeedback.registry import members
 
 METHODS = ["DGD", "EF21", "MARINA", "DCGD"]
@@ -166,6 +166,19 @@ def test_everything_registered_is_in_the_field():
     for package, base, attribute in ((methods, Method, "method"), (directions, Direction, "direction")):
         taking_part = {type(getattr(entrant, attribute)) for entrant in entrants()}
         assert set(members(package, base).values()) - {ef.Steepest} <= taking_part
+
+
+def test_a_composition_has_the_theorem_that_is_about_it_and_no_other(problem):
+    """Momentum and both ways with the numbers of the direction and of the downlink; none for a step that is rounded."""
+    field = {entrant.name: entrant for entrant in entrants()}
+
+    def rules(name):
+        return [contestant.rule for contestant in by_theorem(problem, field[name])]
+
+    assert rules("EF21 TopK(1) + HeavyBall") == [ef.RareHeavyBall(field["EF21 TopK(1) + HeavyBall"].direction.eta)]
+    two_way = field["EF21 TopK(1), Compressed down"]
+    assert rules(two_way.name) == [ef.RareTwoWay(two_way.downlink.compressor)]
+    assert rules("EF21 TopK(1), RoundedStep down") == rules("DGD + LBFGS") == rules("FedAvg") == []
 
 
 class Fabricated(Schedule):
