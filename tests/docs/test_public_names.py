@@ -25,6 +25,7 @@ REASONS = {
     "Shared": "for methods whose clients have memory in common: tests/runtime/test_checkpoint.py",
     "Verdict": "what a rule of your own that searches returns",
     "Result": "made by `solve`",
+    "Comparison": "made by `compare`",
     "Inspection": "made by `inspect`",
     "load": "needs a data set that is not part of the project",
 }

@@ -81,6 +81,10 @@ class Method(ABC):
         """The method whose clients know the step size of all rounds; None: it varies."""
         return self
 
+    def tuned(self, gamma: float) -> tuple[Self, float]:
+        """The method and the server's step size where gamma is the step that is tuned: the server's, or the clients' own."""
+        return self, gamma
+
     def lacking(self, problem: Problem) -> str:
         """What the method asks of a problem and this one does not have; empty where it has all."""
         return ""

@@ -64,6 +64,10 @@ class LocalSteps(Minibatched):
     def unit(self) -> float:
         """gamma, with which the server takes the mean of the clients' models."""
 
+    def tuned(self, gamma: float) -> tuple[Self, float]:
+        made = replace(self, rate=gamma)
+        return made, made.unit
+
     def walk(self, node: Node, ctx: Round, steps: int, pull: Pull = nothing) -> Lifted:
         """x - w_i after so many steps from where the clients stand."""
         x = node.own()

@@ -23,6 +23,7 @@ class Averaging(StepSize):
     """
 
     methods: ClassVar[tuple[type[Method], ...]] = (LocalSteps,)
+    claims: ClassVar[bool] = False
 
     def constant(self, theory: Theory, method: Method) -> float:
         assert isinstance(method, LocalSteps), "the step is the method's"
