@@ -97,7 +97,7 @@ axes.axvline(table_bytes, color="C6", linestyle=":")
 axes.annotate("a shop's part of\nthe table itself ", (table_bytes, axes.get_ylim()[1]), color="C6", va="top", ha="right")
 axes.set(xlabel="bytes per shop, up and down", ylabel="mean logistic loss", xscale="log")
 axes.set_title("A whole training in fewer bytes than the rows have")
-axes.legend(loc="lower left")
+axes.legend(loc="upper right", bbox_to_anchor=(0.85, 0.8))
 plt.show()
 
 # %%
