@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test docs reproduce bench race mpi scaling clean
+.PHONY: run test reproduce bench race mpi scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -38,6 +38,7 @@ test: $(VENV)/test.stamp
 
 # The site, in docs/_build/html: pages from the code, and tutorials that run. A warning is an error.
 # `make docs SPHINX='-D plot_gallery=0'` leaves the tutorials' programs alone.
+.PHONY: docs
 docs: $(VENV)/docs.stamp
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -b html -j auto -W --keep-going -n $(SPHINX) docs docs/_build/html
 
