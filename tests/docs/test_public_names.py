@@ -72,7 +72,7 @@ def test_every_public_name_says_what_it_is():
 
 
 def test_every_public_name_is_shown_in_use_by_an_example_that_runs():
-    """Give a name without one a doctest, use it in another's, in a tutorial or tests/extending, or say in REASONS why not."""
+    """Give a name without one a doctest, use it in another's, a tutorial or tests/extending, or say in REASONS why not."""
     shown = used() | set(REASONS)
     assert [name for name in public_names.names() if name not in shown and not has_example(getattr(ef, name))] == []
 
