@@ -23,6 +23,8 @@ from tempfile import mkdtemp
 import numpy as np
 from matplotlib import pyplot as plt
 
+import errorfeedback as ef
+
 folder = Path(mkdtemp())
 
 # %%
@@ -132,6 +134,16 @@ axes.errorbar(expected, happened, 2 * np.sqrt(happened * (1 - happened) / count)
 axes.set(xlabel="predicted chance of a return", ylabel="share that was returned", aspect="equal")
 axes.set_title("1,000 new orders in eight groups")
 plt.show()
+
+# %%
+# Take it with you
+# ----------------
+# The model is a file that Python opens, a table of coefficients, and a scikit-learn model that says the same of every
+# row (``errorfeedback export run --to csv``, ``sklearn`` or ``onnx``):
+
+saved = ef.load_model(folder / "run")
+print(type(ef.to_sklearn(saved)).__name__, "of", len(saved.encoding.names), "features")
+print("\n".join(ef.export(folder / "run", "csv").read_text().splitlines()[:4]))
 
 # %%
 # Where to go from here
