@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from discovery import METHODS
+from discovery import METHODS, covering
 
 import errorfeedback as ef
 from errorfeedback.wire.coding import FULL
@@ -29,8 +29,7 @@ def run(problem, method, **options):
     return ef.solve(problem, method, ef.Constant(gamma), rounds=200, every=50, seed=1, **options)
 
 
-@pytest.mark.parametrize("loss", ["dense", "sparse", "one-hot", "softmax"])
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(("method", "loss"), covering(METHODS, ["dense", "sparse", "one-hot", "softmax"]), ids=str)
 def test_single_precision_stays_near_double_precision_at_half_the_bits(method, loss):
     single, double = (run(problems(loss, dtype), method) for dtype in (np.float32, np.float64))
     assert single.x.dtype == np.float32

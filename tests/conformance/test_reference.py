@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
-from discovery import COMPRESSORS, METHODS
+from discovery import COMPRESSORS, METHODS, covering
 from problem_pairs import pair
 
 import errorfeedback as ef
@@ -72,8 +72,7 @@ def trajectory(method, literal, x0, gamma):
     return np.array(list(METHOD[type(method).__name__](method, literal, x0, gamma, C)))
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(("method", "name"), covering(METHODS, PROBLEMS), ids=str)
 def test_the_library_equals_the_reference(method, name):
     ours, literal = pair(**PROBLEMS[name])
     x0 = np.random.default_rng(5).standard_normal(ours.d)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from discovery import COMPRESSORS, METHODS
+from discovery import COMPRESSORS, METHODS, covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problem_pairs import pair
@@ -48,8 +48,7 @@ def assert_equal(a, b):
     assert a.values.tobytes() == b.values.tobytes()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(("method", "dtype"), covering(METHODS, [np.float64, np.float32]), ids=str)
 def test_what_is_encoded_is_decoded_and_costs_what_the_message_says(method, dtype):
     whole = ef.least_squares(PROBLEM.A.toarray(), PROBLEM.target, clients=7, dtype=dtype)
     problem, method = whole.shard(2, 7), method.bind(whole.support)
