@@ -1,4 +1,4 @@
-"""What the packages promise, as far as it is cheap to check; `make dist` (tests/packaging.py) installs and uses them."""
+"""What the packages promise, where that is cheap to check; `make dist` (tests/package_builds.py) installs and uses them."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from errorfeedback import caches
 
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
+    from errorfeedback.comparison import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
     from errorfeedback.estimators.model_file import load_model as load_model
     from errorfeedback.exports.exporting import export as export
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
     from errorfeedback.interop import torch as torch
 
     __version__: str
-ESTIMATORS = {
+HEAVY = {
     **dict.fromkeys(("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor"), "estimators"),
     "load_model": "estimators.model_file",
     "export": "exports.exporting",
     "to_sklearn": "exports.scikit_learn",
+    **dict.fromkeys(("Comparison", "compare"), "comparison"),
 }
-"""They bring scikit-learn along, so they are not in the api; where each of them is."""
+"""They bring scikit-learn or matplotlib along, so they are not in the api; where each of them is."""
 FRAMEWORKS = ("torch", "jax")
 """What they add is a namespace each: `ef.torch`, `ef.jax`."""
 
@@ -42,8 +44,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)  # a part of the package: Python imports it by itself
     if name in FRAMEWORKS:
         return import_module(f"errorfeedback.interop.{name}")
-    if name in ESTIMATORS:
-        return getattr(import_module(f"errorfeedback.{ESTIMATORS[name]}"), name)
+    if name in HEAVY:
+        return getattr(import_module(f"errorfeedback.{HEAVY[name]}"), name)
     api = import_module("errorfeedback.api")
     value = vars(api).get(name)
     if value is None:
@@ -66,4 +68,4 @@ def _version() -> str:
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(ESTIMATORS) | set(FRAMEWORKS) | set(api.discovered()))
+    return sorted(public | set(HEAVY) | set(FRAMEWORKS) | set(api.discovered()))

@@ -17,6 +17,9 @@ EXTRAS = {
     "mpi4py": "mpi",
     "torch": "torch",
     "jax": "jax",
+    "cryptography": "stream",
+    "flwr": "flower",
+    "ray": "ray",
 }
 
 

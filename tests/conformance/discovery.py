@@ -9,6 +9,9 @@ import os
 from itertools import groupby, product
 from math import ceil
 
+import pytest
+
+import errorfeedback as ef
 from errorfeedback import compressors, directions, downlinks, methods, stepsizes
 from errorfeedback.compressors.base import Compressor
 from errorfeedback.directions.base import Direction
@@ -22,6 +25,15 @@ METHODS = [m for cls in members(methods, Method).values() for m in cls.examples(
 RULES = members(stepsizes, StepSize)
 DOWNLINKS = [d for cls in members(downlinks, Downlink).values() for d in cls.examples()]
 DIRECTIONS = [d for cls in members(directions, Direction).values() for d in cls.examples()]
+
+
+def fits(method, problem):
+    """Whether the problem has what the method asks for; where it has not, it is refused and says so."""
+    if not method.lacking(problem):
+        return True
+    with pytest.raises(ValueError, match="does not fit the problem: it needs"):
+        ef.solve(problem, method, ef.Constant(0.01), rounds=1)
+    return False
 
 
 def covering(methods, others):

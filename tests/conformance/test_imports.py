@@ -13,7 +13,7 @@ ROOT = Path(errorfeedback.__file__).parent
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"exports"},
+    {"comparison", "exports", "federated"},
     {"experiments", "estimators", "interop"},
     {"report"},
     {"api"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"problems"},
     {"sparsity"},
     {"plots"},
-    {"keyed", "machine", "storage", "sums", "watchers"},
+    {"keyed", "machine", "storage", "sums", "watchers", "certificates"},
     {"core", "registry", "extras", "caches", "notebook"},
 ]
 CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "joblib", "matplotlib", "typer", "rich"}

@@ -36,8 +36,8 @@ def assert_counted(engine: Bytewise, result: ef.Result) -> None:
 
 @pytest.mark.parametrize(("method", "downlink"), covering(METHODS, DOWNLINKS), ids=str)
 def test_every_method_and_downlink_has_the_same_bits_by_bytes_and_every_byte_is_counted(method, downlink):
-    if downlink.needs_everybody and not method.compressor.always:
-        with pytest.raises(ValueError, match="some miss it"):
+    if (downlink.needs_everybody and not method.compressor.always) or (method.reads_steps and not downlink.lossless):
+        with pytest.raises(ValueError, match=r"some miss it|read the estimate off the steps"):
             ef.solve(SPARSE, method, ef.Constant(0.01), downlink=downlink, **OPTIONS)
         return
     expected = ef.solve(SPARSE, method, ef.Constant(0.01), downlink=downlink, **OPTIONS)

@@ -18,6 +18,7 @@ from errorfeedback.data.rows import Data
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.engines.mpi import MPI
+from errorfeedback.engines.ray import Ray
 from errorfeedback.engines.threads import Threads
 from errorfeedback.estimators.model_file import Saved, load_model
 from errorfeedback.planner.network import quantity
@@ -25,7 +26,7 @@ from errorfeedback.planner.network import quantity
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 MOST_NOTES = 40
 """A folder may have thousands of parts, each with something to say."""
-ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
+ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI, "ray": Ray}
 
 
 def engine_of(name: str, timeout: float | None) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -24,6 +25,8 @@ from errorfeedback.report.training_page import TrainingReport, training_page
 
 HEAVIEST = 30
 """Weights in the report."""
+HELD = "held out"
+"""What rows are called that training does not see."""
 PAGE = "report.html"
 
 
@@ -51,11 +54,13 @@ class Outcome:
     links: Links | None
     target: str | None
     command: str
+    more: Sequence[tuple[str, Any]] = ()
+    """What else there is to say about the run."""
 
     def write(self, out: Path) -> None:
         """Write everything, and say what it is."""
         wire = self._seconds()
-        facts = self._facts() + self._times(wire)
+        facts = [*self._facts(), *self._times(wire), *self.more]
         provenance = {
             **dict(facts),
             **{rows: judged.scores for rows, judged in self.judged.items()},
@@ -81,7 +86,7 @@ class Outcome:
     def _facts(self) -> list[tuple[str, Any]]:
         model = self.model
         rows = {name: judged.rows for name, judged in self.judged.items()}
-        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name != "training"]
+        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name.startswith(HELD)]
         facts: list[tuple[str, Any]] = [
             ("data", self.data.name),
             ("rows", self.judged["training"].rows),

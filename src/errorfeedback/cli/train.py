@@ -18,7 +18,7 @@ from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
 from errorfeedback.cli._inputs import Estimator, estimator_of, has_classes, rows_of
 from errorfeedback.cli._kept import keep
 from errorfeedback.cli._live import live_page
-from errorfeedback.cli._outcome import Judged, Outcome
+from errorfeedback.cli._outcome import HELD, Judged, Outcome
 from errorfeedback.cli._progress import one_run
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.core import Floats
@@ -62,7 +62,7 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
         if links is not None:
             links.of(names.tolist())  # every client has one
         _fit(model, data, held, options, on, len(names))
-        judged = {} if held is None else {f"held out ({options.valid})": _judged(model, [_said(model, held)])}
+        judged = {} if held is None else {f"{HELD} ({options.valid})": _judged(model, [_said(model, held)])}
         judged["training"] = _judged(model, on.converse(lambda seat: _heard(_said(model, data))))
         if on.leads:
             Outcome(model, data, judged, _drawn(options), links, options.target, command).write(options.out)

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from errorfeedback.core import PerClient
-from errorfeedback.problems.base import Problem, is_bounded, setup_bits
+from errorfeedback.problems.base import Problem, Twice, is_bounded, setup_bits
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.spread import Spread, joined_support
 from errorfeedback.smoothness.constants import smoothness
@@ -34,6 +34,7 @@ def spread_over(part: Problem) -> Conversation[Spread]:
         exchange=setup_bits(part),
         lower=part.lower_bound,
         digest=hashlib.sha256(np.concatenate(hashes).tobytes()).hexdigest(),
+        units=part.hessian_units if isinstance(part, Twice) and part.bends else None,
     )
     return whole.lying([len(each) for each in sizes], part)
 

@@ -44,3 +44,5 @@ class Order:
     """What is to be done first with the memory that the last round left."""
     curvature: bool = False
     """Clients also send what is missing from their Hessian estimates."""
+    downlink: Any = None
+    """The memory of the downlink at x, for who has to be brought there."""

@@ -31,7 +31,7 @@ from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.framing import HALF
 from errorfeedback.wire.message import KnownLayout, Message
-from errorfeedback.wire.requests import CURVED, DONE, FAILED, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.requests import CURVED, DONE, FAILED, MOVED, PLACED, ROUND, Position, Request
 from errorfeedback.wire.truncated import numbers, patterns
 
 VERDICTS = tuple(Verdict)
@@ -43,17 +43,22 @@ class Answering:
 
     def __init__(self, verbs: dict[str, Callable[[bytes], bytes]]) -> None:
         self.verbs = verbs
-        self.last: tuple[tuple[int, int], bytes] = ((0, -1), b"")
+        self.last: tuple[Position, bytes] = (Position(0, -1), b"")
 
     def serve(self, sent: bytes) -> bytes:
         """The answer to a request; to the same request again the same bytes."""
         try:
             request = Request.unpack(sent)
         except ValueError as error:
-            return _failed(error)
-        if (request.run, request.number) != self.last[0]:
-            self.last = (request.run, request.number), self._answer(request)
+            return failed(error)
+        if request.position != self.last[0]:
+            self.last = request.position, self._answer(request)
         return self.last[1]
+
+    def snapshot(self) -> bytes | None:
+        """What a `recall` would have to say to bring a place that was only set up to where this one is; None: it has
+        nothing behind it that is worth one."""
+        return None
 
     def _answer(self, request: Request) -> bytes:
         try:
@@ -61,7 +66,7 @@ class Answering:
                 raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
             return DONE + self.verbs[request.verb](request.body)
         except Exception as error:
-            return _failed(error)
+            return failed(error)
 
 
 class Host(Answering):
@@ -164,11 +169,16 @@ class Host(Answering):
         return encode_losses(self.part.values(x), self.support.first, self.ctx).tobytes()
 
     def _recall(self, body: bytes) -> bytes:
-        memory, here, kept = value_of(body, "the request")
+        memory, here, kept, ctx = value_of(body, "the request")
         self.x, self.downlink = here
-        self.kept = here if kept is None else kept
+        self.kept = deepcopy(here) if kept is None else kept
+        self.ctx = Round(*ctx)
         self.part.recall(memory, here, kept)
         return b""
+
+    def snapshot(self) -> bytes:
+        here, ctx = (self.x, self.downlink), (self.ctx.t, self.ctx.seed, self.ctx.step_bits)
+        return content((self.part.memory(), here, self.kept, ctx))
 
     def _result(self, body: bytes) -> bytes:
         self.result, self.ended = value_of(body, "the request"), True
@@ -179,7 +189,8 @@ class Host(Answering):
         return b""
 
 
-def _failed(error: Exception) -> bytes:
+def failed(error: Exception) -> bytes:
+    """The answer of a place that has none, and why."""
     return FAILED + f"{type(error).__name__}: {error}".encode()
 
 

@@ -25,6 +25,7 @@ class LocalSession:
     """Shards in client order."""
 
     shards: list[Shard]
+    notes: tuple[str, ...] = ()
 
     def carry(self, job: Callable[[], T]) -> T:
         return job()

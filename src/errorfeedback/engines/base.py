@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from typing import Any, NoReturn, Protocol, TypeVar
+
+import numpy as np
 
 from errorfeedback.clients.order import Order, Place, Setup
 from errorfeedback.clients.shard import Observation
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import Model, PerClient, Point
+from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.conversation import Begin, alone
+from errorfeedback.problems.conversation import Begin, Conversation, alone
+from errorfeedback.problems.spread import Spread
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
@@ -32,21 +37,43 @@ class Engine(ABC):
         """Whether this process is the server."""
         return True
 
+    @property
+    def observes(self) -> bool:
+        """Whether a simulation may look at what the clients have: their gradients never leave other people's machines."""
+        return True
+
     def converse(self, begin: Begin[T]) -> T:
         """What a conversation comes to in this process, where every process of the engine has its side of it."""
         return alone(begin)
 
+    def losses(self, problem: Problem, x: Model) -> PerClient:
+        """f_i of all clients at x."""
+        return self.converse(lambda seat: _losses(problem, x))
+
     def guard(self) -> AbstractContextManager[None]:
         """An error in here on one process ends all of them: the others would wait for it."""
         return nullcontext()
+
+    def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:  # noqa: B027  (most carry every run)
+        """Raise where the engine cannot carry such a run, whose rule begins by asking for these `probes`."""
 
     @abstractmethod
     def open(self, problem: Problem, setup: Setup) -> Session:
         """Place the shards."""
 
 
+def _losses(problem: Problem, x: Model) -> Conversation[PerClient]:
+    """What every process says of its own clients."""
+    part = problem.part if isinstance(problem, Spread) else problem
+    return PerClient(np.concatenate((yield part.values(Point(x)))))
+
+
 class Session(Protocol):
     """Open shards of one run."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the history must know about how it went."""
 
     def carry(self, job: Callable[[], T]) -> T:
         """Do the server's job where the server is; its result is returned everywhere."""
@@ -78,6 +105,33 @@ class Transport(ABC):
     @abstractmethod
     def receive(self) -> list[bytes]:
         """Their answers."""
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds that a host has for a round; None: everybody is waited for."""
+        return None
+
+    @property
+    def quorum(self) -> int:
+        """How many hosts must answer a round."""
+        return 0
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a host that is away has left for good."""
+        return inf
+
+    def receive_in_time(self, least: int) -> list[bytes]:
+        """Their answers by the deadline, or as soon after it as that many hosts have answered: `AWAY` for a host that has
+        not, or was not asked (its request was b"")."""
+        return self.receive()
+
+    def returned(self, away: Collection[int], least: int) -> list[int]:
+        """Which of the hosts that are away can be asked again; there are at least so many, or it raises after a while."""
+        return list(away)
+
+    def admit(self, host: int, clients: int) -> None:  # noqa: B027  (most have no list)
+        """Raise where a host may not speak for so many clients."""
 
     def name(self, host: int) -> str:
         """What people call a host."""

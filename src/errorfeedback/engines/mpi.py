@@ -154,6 +154,8 @@ class Others(Transport):
 class Follower:
     """The session of the other ranks: they answer rank 0 until the run ends, and return with its result."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, world: Any, host: Host, watcher: Watcher) -> None:
         self.world, self.host, self.watcher = world, host, watcher
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,22 +13,24 @@ import numpy as np
 from errorfeedback.clients.bending import MISSING_WIDTHS, bend_key
 from errorfeedback.clients.memory import cut_memory, joined_memory, lengths_of
 from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.own_rows import identity_of
 from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
 from errorfeedback.clients.shard import Observation
 from errorfeedback.clients.shards import LocalSession, joined
-from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.core import Integers, Model, PerClient, Round
+from errorfeedback.engines.absences import Absences
 from errorfeedback.engines.base import Interrupted, Transport
 from errorfeedback.probes.base import widths_of
 from errorfeedback.problems.base import Problem
 from errorfeedback.sparsity.pairs import pairs_of
 from errorfeedback.sparsity.support import Support
-from errorfeedback.storage.files import content, value_of
+from errorfeedback.storage.files import LONG, content, value_of
 from errorfeedback.wire.bits import Bytes
-from errorfeedback.wire.codec import decode, decode_losses, encode
+from errorfeedback.wire.codec import decode, decode_losses, encode, said
 from errorfeedback.wire.coding import FULL, Patterns
 from errorfeedback.wire.frames import Frames
-from errorfeedback.wire.message import NOWHERE, Message
-from errorfeedback.wire.requests import CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
+from errorfeedback.wire.requests import AWAY, CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request
 from errorfeedback.wire.truncated import numbers, patterns
 
 T = TypeVar("T")
@@ -51,7 +53,7 @@ class RemoteSession:
     """Hosts that are asked by bytes, after the clients of this process (`own`), where it has some.
 
     `cuts`: 0, ..., n: where the clients of each part begin and the last one ends; the first part is this process's own,
-    where it has one. `start`: the hosts know nothing of the run yet (`OwnRows`).
+    where it has one. `start`: the hosts know nothing of the run yet (`OwnRows`). `absences`: hosts may miss rounds.
     """
 
     def __init__(
@@ -62,45 +64,95 @@ class RemoteSession:
         cuts: Sequence[int],
         own: LocalSession | None = None,
         start: bool = False,
+        absences: Absences | None = None,
     ) -> None:
-        self.transport, self.setup, self.own = transport, setup, own
+        self.transport, self.setup, self.own, self.absences = transport, setup, own, absences
         self.support, self.dtype = problem.support, problem.dtype
         self.parts = [problem.support.shard(lo, hi) for lo, hi in pairwise(cuts)]
         self.supports = self.parts[1:] if own is not None else self.parts
         self.operators = [setup.method.compressor.on(support) for support in self.supports]
         """The hosts' compressors: to tell what they need not send."""
-        self.run, self.number, self.ctx, self.placed = new_run(), 0, Round(0, 0), False
+        self.run, self.ctx = new_run(), Round(0, 0)
+        self.numbers = [count() for _ in self.supports]
+        self.placed: set[int] = set()
+        """Hosts that have been told already where x is."""
         self.open, self.waiting = True, False
         if start:
-            self._ask("start", content(setup))
+            self._ask("start", content((setup, identity_of(problem))))
             self._answers()
 
     def carry(self, job: Callable[[], T]) -> T:
         with self.transport.running():
             result = job()
         self._ask("result", content(result))
-        self._answers()
+        self._end()
         self.open = False
         return result
 
     def round(self, order: Order) -> list[Message]:
         self.transport.before_round()
+        self._welcome(order)
         self.ctx = order.ctx
         self._send("round", [self._request(order, k) for k in range(len(self.supports))])
-        self.placed = False
+        self.placed = set()
         messages = [] if self.own is None else self.own.round(order)
-        widths = widths_of(order.probes, 8 * self.dtype.itemsize)
-        for answer, operator in zip(self._answers(), self.operators, strict=True):
-            known = self.setup.method.known(operator, order.ctx)
-            frames = np.frombuffer(answer, dtype=np.uint8)
-            length = (
-                known.frames.cost(int(widths.sum()), 8 * self.dtype.itemsize).bits // 8 if order.curvature else len(frames)
-            )
-            message, beside = decode(frames[:length], known, operator.support, order.ctx, self.dtype, widths)
-            message.telemetry = numbers(beside, widths) if order.probes else None
-            message.curvature = self._curvature(frames[length:], operator.support, order.ctx) if order.curvature else None
-            messages.append(message)
+        if self.absences is None:
+            return [*messages, *(self._message(order, k, answer) for k, answer in enumerate(self._answers()))]
+        least = min(self.transport.quorum, len(self.supports) - len(self.absences.away))
+        answers = self._received() if order.ctx.t == 0 else self._in_time(least)
+        messages = [self._counted(self.absences, order, k, answer) for k, answer in enumerate(answers)]
+        self.absences.present(messages)
         return messages
+
+    def _counted(self, absences: Absences, order: Order, k: int, answer: bytes) -> Message:
+        """A host's message, where it took part; nobody is missing in round 0."""
+        why = "it has not answered in time" if answer == AWAY else answer[1 : 1 + LONG].decode(errors="replace")
+        if answer[:1] == DONE:
+            try:
+                message = self._message(order, k, answer[1:])
+                if np.isfinite(message.values).all():
+                    return absences.heard(k, message, order.ctx)
+                why = "its numbers are not finite"
+            except ValueError as error:  # no message of these clients
+                why = str(error)
+        if order.ctx.t == 0:
+            self.transport.fail(k, why)
+        return absences.missed(k, self.setup.method.known(self.operators[k], order.ctx).frames, order.ctx, why)
+
+    def _welcome(self, order: Order) -> None:
+        """Bring those who were away to where the server is, as soon as they can be asked; wait while too few are there."""
+        absences, hosts = self.absences, range(len(self.supports))
+        if absences is None or not absences.away:
+            return
+        back = self.transport.returned(absences.away, self.transport.quorum - len(hosts) + len(absences.away))
+        if not back:
+            return
+        here, ctx = (order.x, order.downlink), (self.ctx.t, self.ctx.seed, self.ctx.step_bits)
+        memories = {k: (absences.memories[k], None, dict[str, Any](), None) for k in back}
+        self._send("recall", [content((memories[k], here, None, ctx)) if k in memories else None for k in hosts])
+        answers = self._in_time(0)
+        for k in back:
+            if answers[k][:1] == DONE:
+                absences.returned(k, order.ctx.t)
+                self.placed.add(k)
+
+    def _message(self, order: Order, k: int, answer: bytes) -> Message:
+        """What a host's clients send."""
+        operator, widths = self.operators[k], widths_of(order.probes, 8 * self.dtype.itemsize)
+        known = self.setup.method.known(operator, order.ctx)
+        frames = np.frombuffer(answer, dtype=np.uint8)
+        length = self._length(frames, known, operator.support, widths) if order.curvature else len(frames)
+        message, beside = decode(frames[:length], known, operator.support, order.ctx, self.dtype, widths)
+        message.telemetry = numbers(beside, widths) if order.probes else None
+        message.curvature = self._curvature(frames[length:], operator.support, order.ctx) if order.curvature else None
+        return message
+
+    def _length(self, frames: Bytes, known: KnownLayout, support: Support, widths: Integers) -> int:
+        """Bytes of the clients' frames, behind which those of the curvature begin."""
+        precision = 8 * self.dtype.itemsize
+        if not known.frames.announced:
+            known = said(frames, support, widths, precision, known.frames.coding)
+        return known.frames.cost(int(widths.sum()), precision).bits // 8
 
     def _curvature(self, frames: Bytes, support: Support, ctx: Round) -> Message:
         assert self.setup.curvature is not None, "a run that asks for curvature says so before round 0"
@@ -110,8 +162,10 @@ class RemoteSession:
         message.telemetry = numbers(missing, MISSING_WIDTHS)
         return message
 
-    def _request(self, order: Order, k: int) -> bytes:
-        """What a host hears in a round."""
+    def _request(self, order: Order, k: int) -> bytes | None:
+        """What a host hears in a round; nothing where it is away."""
+        if self.absences is not None and k in self.absences.away:
+            return None
         support, setup, broadcast, t = self.supports[k], self.setup, order.broadcast, order.ctx.t
         resting = setup.method.rests and t and not order.probes
         answers = setup.method.known(self.operators[k], order.ctx).frames.answers if resting else None
@@ -122,11 +176,11 @@ class RemoteSession:
         widths = down_widths(setup, broadcast is not None and t > 0)
         frames = encode(message, known, down_key(order.ctx), self._beside(order, support.n), widths)
         probes = packed_probes(order.probes)
-        head = ROUND.pack(t, order.ctx.seed, self._flags(order), len(probes))
+        head = ROUND.pack(t, order.ctx.seed, self._flags(order, k), len(probes))
         return b"".join((head, probes, frames.tobytes()))
 
-    def _flags(self, order: Order) -> int:
-        return MOVED * (order.broadcast is not None) | PLACED * self.placed | CURVED * order.curvature
+    def _flags(self, order: Order, k: int) -> int:
+        return MOVED * (order.broadcast is not None) | PLACED * (k in self.placed) | CURVED * order.curvature
 
     def _beside(self, order: Order, n: int) -> Patterns:
         """(n, numbers): the command, and the downlink's numbers."""
@@ -148,6 +202,8 @@ class RemoteSession:
         return PerClient(np.concatenate([*mine, *losses]))
 
     def memory(self) -> Any:
+        if self.absences is not None:  # nobody has to be asked
+            return joined_memory([(g, None, {}, None) for g in self.absences.memories])
         self._ask("memory", b"")
         mine = [] if self.own is None else [self.own.memory()]
         return joined_memory([*mine, *self._values_of(self._answers())])
@@ -157,9 +213,12 @@ class RemoteSession:
         if self.own is not None:
             mine, *pieces = pieces
             self.own.recall(mine, here, kept)
-        self._send("recall", [content((piece, here, kept)) for piece in pieces])
+        ctx = (self.ctx.t, self.ctx.seed, self.ctx.step_bits)
+        self._send("recall", [content((piece, here, kept, ctx)) for piece in pieces])
         self._answers()
-        self.placed = True
+        self.placed = set(range(len(self.supports)))
+        if self.absences is not None:
+            self.absences.memories = [piece[0] for piece in pieces]
 
     def close(self) -> None:
         """Where the run did not end by itself the hosts are told why."""
@@ -170,23 +229,48 @@ class RemoteSession:
                 self.transport.receive()
             code = error.code if isinstance(error, Interrupted) else 1
             self._ask("close", content((code, f"{type(error).__name__}: {error}")))
-            self._answers()
+            self._end()
             self.open = False
         self.transport.close()
         if self.own is not None:
             self.own.close()
 
-    def _ask(self, verb: str, body: bytes) -> None:
-        self._send(verb, [body] * len(self.supports))
+    def _end(self) -> None:
+        """The last answers; who is away then has missed the end too."""
+        if self.absences is None:
+            self._answers()
+        else:
+            self._in_time(0)
 
-    def _send(self, verb: str, bodies: list[bytes]) -> None:
-        self.number += 1
-        self.transport.send([Request(verb, self.number, body, self.run).pack() for body in bodies])
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self.absences is None else tuple(self.absences.notes)
+
+    def _ask(self, verb: str, body: bytes) -> None:
+        away = set() if self.absences is None else self.absences.away.keys()
+        self._send(verb, [None if k in away else body for k in range(len(self.supports))])
+
+    def _send(self, verb: str, bodies: Sequence[bytes | None]) -> None:
+        asked = [
+            body if body is None else Request(verb, next(self.numbers[k]), body, self.run) for k, body in enumerate(bodies)
+        ]
+        self.transport.send([b"" if request is None else request.pack() for request in asked])
         self.waiting = True
 
     def _answers(self) -> list[bytes]:
+        """Of everybody, and all of them good."""
+        return checked(self.transport, self._received())
+
+    def _received(self) -> list[bytes]:
+        return self._while_waiting(self.transport.receive)
+
+    def _in_time(self, least: int) -> list[bytes]:
+        return self._while_waiting(lambda: self.transport.receive_in_time(least))
+
+    def _while_waiting(self, receive: Callable[[], list[bytes]]) -> list[bytes]:
+        """Whoever ends the run in here finds hosts that cannot be told."""
         self.waiting, self.open = False, False
-        answers = checked(self.transport, self.transport.receive())
+        answers = receive()
         self.open = True
         return answers
 

@@ -66,6 +66,8 @@ class Threads(Engine):
 class ThreadsSession:
     """One part per thread; the first belongs to the caller."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, parts: list[LocalSession]) -> None:
         self._parts = parts
         self._mine, *rest = parts

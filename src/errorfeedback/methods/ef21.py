@@ -58,6 +58,7 @@ class EF21(Method):
     memory: ClassVar[int] = 1
     error_feedback: ClassVar[bool] = True
     rests: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = True
     start: Start | str = STARTS["zero"]
 
     def __post_init__(self) -> None:
@@ -99,6 +100,14 @@ class EF21(Method):
 
     def error(self, g: Lifted, grads: Lifted) -> Lifted:
         return Lifted(g - grads)
+
+    def mirrored(self, g: Lifted, message: Message, ctx: Round) -> Lifted:
+        if ctx.t:
+            return message.add_to(g)
+        if self.first.whole and self.first.remembers:
+            return Lifted(message.values.copy())
+        zero = Lifted(np.zeros_like(g))
+        return message.add_to(zero) if self.first.remembers else zero
 
     def estimate(self, g: Model) -> Model:
         return g

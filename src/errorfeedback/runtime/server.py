@@ -95,7 +95,7 @@ class Server:
             probes = self.stepsize.ask(s.rule)
             curvature = bends and self.direction.asks(s.direction, s.gained)
             ctx = Round(t, seed, step_bits(s.broadcast) if fitted and t else 0)
-            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature)
+            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature, s.downlink)
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
@@ -199,7 +199,7 @@ class Server:
 
     def _first_step(self, s: State) -> Step:
         """One for all rounds."""
-        prox = None if self.direction.adds_penalty else self.prox
+        prox = None if self.direction.adds_penalty or self.method.adds_penalty else self.prox
         return Step(s.x, 0.0, prox, self.scratch, False, lambda: self.direction.quadratic(s.direction))
 
     def _advance(self, s: State, t: int, step: Step) -> None:

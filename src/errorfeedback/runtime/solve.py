@@ -135,8 +135,13 @@ def solve(
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     direction = Steepest() if direction is None else direction
     downlink = Whole() if downlink is None else downlink
+    missing = method.lacking(problem)
+    if missing:
+        raise ValueError(f"{method} does not fit the problem: {missing}")
     stepsize.check(method, direction)
+    stepsize.check_downlink(downlink)
     direction.check(prox)
+    method.check_penalty(prox)
     downlink.check(method, prox)
     start = _checked_start(problem, problem.x0 if x0 is None else x0)
     options: dict[str, Any] = {
@@ -193,6 +198,8 @@ def carry_out(
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
+    if method.reads_steps:
+        method = method.knowing(stepsize.constant(theory, method))
     for rule in stop:
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)
@@ -208,14 +215,16 @@ def carry_out(
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
     start = problem.restrict(x0).copy()
     LOG.info("%s with %s on %s, at most %d rounds", method, stepsize, problem, rounds)
-    session = engine.open(problem, Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians))
+    setup = Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians)
+    engine.check(setup, stepsize.ask(stepsize.start(theory, method)), metrics)
+    session = engine.open(problem, setup)
     try:
         with np.errstate(over="ignore", invalid="ignore"), nullcontext() if writer is None else writer.listening():
             ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, writer))
     finally:
         session.close()
     LOG.info("%s at round %d", ended.stopped, ended.rounds)
-    history = History(ended.rows, stepsize.notes(theory, method))
+    history = History(ended.rows, (*stepsize.notes(theory, method), *session.notes))
     if prox is not None or not downlink.lossless:
         proof = None  # the theorems are about f alone, and about steps that everybody takes
     return Result(

@@ -44,10 +44,15 @@ class DamagedError(ValueError):
 
 def write(path: Path, value: Any) -> None:
     """Put a value into a file, which has the old content or the new one whenever the machine stops."""
+    replace_file(path, content(value))
+
+
+def replace_file(path: Path, stored: bytes) -> None:
+    """The same of bytes."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         with open(temporary, "wb") as file:
-            file.write(content(value))
+            file.write(stored)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

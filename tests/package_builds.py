@@ -1,6 +1,6 @@
 """`make dist`: what people install is built, checked, installed into empty environments, and used as README says.
 
-    python tests/packaging.py --out dist
+    python tests/package_builds.py --out dist
 
 Not a part of the suite: two environments are filled from the package index, which takes minutes. Needs `build` and `twine`.
 """

@@ -1,0 +1,249 @@
+"""Rounds that nodes miss: the run is that of Algorithm 1 in which their clients sent nothing, bit for bit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from discovery import METHODS
+from own_places import CUTS, N, assert_same_bits, part, rows, whole
+from reference.compressors import top_k
+from reference.methods import ef21
+from reference.problems import Client, Reference
+from stream_nodes import NODES, joined
+
+import errorfeedback as ef
+from errorfeedback.clients.exactly_once import ExactlyOnce
+from errorfeedback.clients.order import Order
+from errorfeedback.compressors import participating
+from errorfeedback.engines.absences import Absences, check_absences
+from errorfeedback.wire.requests import AWAY, DONE, ROUND, Request
+
+GAMMA, ROUNDS = 0.01, 40
+METHOD = ef.EF21(ef.TopK(2))
+OPTIONS = {"method": METHOD, "stepsize": ef.Constant(GAMMA), "rounds": ROUNDS, "every": 1, "metrics": False}
+MISSED = {(3, 0), (4, 0), (4, 1), (5, 1), (9, 2), (10, 2), (11, 2), (12, 2), (20, 0), (22, 0), (ROUNDS, 1)}
+"""(round, host)"""
+
+
+@dataclass(eq=False)
+class Scripted(ef.Transport):
+    """Hosts that miss the rounds that they are told to miss: they never hear of them, or do them and answer too late."""
+
+    missed: set
+    late: bool
+    gone: set = field(default_factory=set)
+    """(round, host): it cannot be asked before this one."""
+    spoiled: object = None
+    deadline = 1.0
+    quorum = 1
+    patience = 1e9
+
+    def __post_init__(self):
+        self.places = [ExactlyOnce(ef.OwnRows(part(lo, hi))) for lo, hi in pairwise(CUTS)]
+        self.t = 0
+
+    def send(self, requests):
+        self.answers = [self.asked(k, sent) if sent else AWAY for k, sent in enumerate(requests)]
+
+    def asked(self, k, sent):
+        request = Request.unpack(sent)
+        if request.verb != "round":
+            return self.places[k].serve(sent)
+        self.t = ROUND.unpack_from(request.body)[0]
+        if (self.t, k) not in self.missed:
+            return self.places[k].serve(sent)
+        if self.late:
+            answer = self.places[k].serve(sent)
+            return AWAY if self.spoiled is None else self.spoiled(answer)
+        return AWAY
+
+    def receive(self):
+        return self.answers
+
+    def receive_in_time(self, least):
+        return self.answers
+
+    def returned(self, away, least):
+        return [k for k in away if (self.t + 1, k) not in self.missed]
+
+
+def solved(transport, **changes):
+    problem, _ = ef.gathered(transport, len(CUTS) - 1)
+    return ef.solve(problem, **OPTIONS | changes, engine=ef.Elsewhere(transport))
+
+
+def silent_clients(missed):
+    return {(t, i) for t, k in missed for i in range(CUTS[k], CUTS[k + 1])}
+
+
+def by_the_book(missed, monkeypatch, **changes):
+    """One process, with the coins of `Participating` falling as told."""
+    silent = silent_clients(missed)
+
+    def toss(seed, t, first, p, answers):
+        for i in range(len(p)):
+            answers[i] = (t, first + i) not in silent
+
+    monkeypatch.setattr(participating, "_toss", toss)
+    method = changes.pop("method", METHOD)
+    partly = ef.EF21(ef.Participating(method.compressor, 0.5), method.start)
+    return ef.solve(whole(False), **OPTIONS | {"method": partly} | changes)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["unheard", "late"])
+@pytest.mark.parametrize("start", ["zero", "compressed", "gradient", "authors"])
+def test_a_run_with_absences_is_the_run_in_which_these_clients_sent_nothing(start, late, monkeypatch):
+    method = ef.EF21(ef.TopK(2), start)
+    found = solved(Scripted(MISSED, late), method=method)
+    expected = by_the_book(MISSED, monkeypatch, method=method)
+    assert np.array_equal(found.x, expected.x)
+    assert np.array_equal(found.history["uplink_bits"], expected.history["uplink_bits"])
+    assert not np.array_equal(found.x, solved(Scripted(set(), False), method=method).x)  # an absence matters
+
+
+def test_it_is_the_literal_run():
+    A, b, clients = rows()
+    literal = Reference([Client(A[clients == i], b[clients == i]) for i in range(N)], "squared")
+    largest, silent = top_k(literal, 2), silent_clients(MISSED)
+
+    def muted(u, i, t):
+        return np.zeros_like(u) if (t, i) in silent else largest(u, i, t)
+
+    *_, x = ef21(literal, np.zeros(literal.d), GAMMA, ROUNDS, muted, "zero")
+    np.testing.assert_allclose(solved(Scripted(MISSED, True)).x, x, rtol=1e-9, atol=1e-12)
+
+
+DOWNLINKS = [ef.Changed(), ef.Compressed(ef.TopK(3)), ef.RoundedStep(ef.Uniform(8)), ef.FittedStep()]
+
+
+@pytest.mark.parametrize("downlink", DOWNLINKS, ids=str)
+def test_who_missed_what_changed_is_brought_to_where_the_server_is(downlink):
+    unheard, late = (solved(Scripted(MISSED, late), downlink=downlink) for late in (False, True))
+    assert_same_bits(unheard, late)
+    assert np.isfinite(unheard.x).all()
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if isinstance(m, ef.EF21)], ids=str)
+def test_the_server_knows_what_every_client_remembers_bit_for_bit(method):
+    """For every compressor and start that is registered."""
+    problem = ef.least_squares(*rows())
+    method = method.bind(problem.support)
+    setup = ef.Setup(method, ef.Whole(), np.zeros(problem.d), commands=False)
+    session = ef.Local().open(problem, setup)
+    absences = Absences(setup, [problem.support], ["all"], problem.dtype, 1.0)
+    rng = np.random.default_rng(0)
+    for t in range(6):
+        ctx = ef.Round(t, 3, step_bits=8 if t else 0)
+        x = rng.standard_normal(problem.d)
+        (message,) = session.round(Order(ctx, x, None))
+        absences.heard(0, message, ctx)
+        state = session.memory()[0]
+        assert absences.memories[0].tobytes() == state.tobytes()
+
+
+def test_a_checkpoint_needs_nobody_s_memory_and_goes_on_with_the_same_bits(tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(row):
+        if row["round"] == 11:
+            raise StopError
+
+    transport = Scripted(MISSED, True)
+    with pytest.raises(StopError):
+        solved(transport, watch=stop, checkpoint=ef.Checkpoint(tmp_path, every=10))
+    again = Scripted(MISSED, False)
+    problem, _ = ef.gathered(again, 3)
+    found = ef.resume(tmp_path, problem=problem, engine=ef.Elsewhere(again))
+    assert np.array_equal(found.x, solved(Scripted(MISSED, True)).x)
+    assert not any(b"memory\n" in each.pack() for place in transport.places for each in place.log.requests)
+
+
+def nan(answer):
+    return answer[:1] + bytes(len(answer) - 1)
+
+
+@pytest.mark.parametrize(
+    "spoiled", [lambda a: a[:-1], lambda a: a + b"x", lambda a: DONE, lambda a: b"!broken", nan], ids=range(5)
+)
+def test_an_answer_that_is_none_counts_as_an_absence(spoiled):
+    assert_same_bits(solved(Scripted(MISSED, True)), solved(Scripted(MISSED, True, spoiled=spoiled)))
+
+
+def test_the_notes_of_the_history_say_who_was_away():
+    notes = solved(Scripted(MISSED, True)).history.notes
+    assert "host 2 (clients 6 to 8) took no part in rounds 9 to 12" in notes
+    assert len(notes) == 5
+
+
+def test_who_stays_away_leaves_and_may_come_back(monkeypatch):
+    away = {(t, 1) for t in range(10, 30)}
+    clock = iter(range(10**6))
+    monkeypatch.setattr("errorfeedback.engines.absences.monotonic", lambda: next(clock))
+    transport = Scripted(away, True)
+    transport.patience = 5
+    found = solved(transport)
+    first, last = (note for note in found.history.notes if "host 1" in note)
+    assert first.startswith("host 1 (clients 2 to 5) left in round 1")
+    assert last == "host 1 (clients 2 to 5) came back in round 30, from g_i = 0"
+    left = int(first.split("round ")[1].split(",")[0])
+    A, b, clients = rows()
+    literal = Reference([Client(A[clients == i], b[clients == i]) for i in range(N)], "squared")
+    C, x = top_k(literal, 2), np.zeros(literal.d)
+    g = np.zeros((N, literal.d))
+    for t in range(1, ROUNDS + 1):
+        x = x - GAMMA * g.mean(axis=0)
+        for i in range(N):
+            if (t, 1) not in away or not 2 <= i < 6:
+                g[i] += C(literal.gradient_i(i, x) - g[i], i, t)
+            elif t == left:
+                g[i] = 0.0
+    np.testing.assert_allclose(found.x, x, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [ef.DGD(), ef.MARINA(ef.RandK(2), 0.3), ef.EF21SGDM(ef.TopK(2), batch=2)], ids=str)
+def test_methods_for_which_an_absence_has_no_meaning_are_refused(method):
+    setup = ef.Setup(method, ef.Whole(), np.zeros(3), commands=False)
+    with pytest.raises(ValueError, match=r"depends on more than was sent; use ef.EF21"):
+        check_absences(setup, ())
+    with pytest.raises(ValueError, match="cannot be told from their messages"):
+        method.mirrored(None, None, ef.Round(0, 0))
+
+
+@pytest.mark.parametrize("rule", [ef.Automatic(), ef.Armijo(), ef.Adaptive(sketch=3)], ids=str)
+def test_rules_that_ask_everybody_are_refused(rule):
+    with pytest.raises(ValueError, match=r"asks every client for .* to decide by; use a step size that asks for nothing"):
+        solved(Scripted(set(), False), stepsize=rule)
+
+
+class Slow(ef.OwnRows):
+    """Sleeps in some rounds."""
+
+    def serve(self, sent):
+        if sent.startswith(b"round") and ROUND.unpack_from(Request.unpack(sent).body)[0] in (5, 6, 15):
+            time.sleep(0.6)
+        return super().serve(sent)
+
+
+def test_a_node_that_is_slow_misses_rounds_and_the_run_goes_on(monkeypatch, caplog, tmp_path):
+    caplog.set_level(logging.WARNING)
+    listener = ef.Listener(NODES, deadline=0.25)
+    with joined(listener, tmp_path, places={"b": Slow(part(2, 6))}, scale=False) as transport:
+        problem, _ = ef.gathered(transport, 3)
+        slowly = {"watch": lambda row: time.sleep(0.02)}
+        found = ef.solve(problem, **OPTIONS, **slowly, engine=ef.Elsewhere(transport))
+    notes = [note for note in found.history.notes if note.startswith("b (clients 2 to 5) took no part in rounds")]
+    missed = {(t, 1) for note in notes for t in range(*_rounds(note))}
+    assert {5, 15} <= {t for t, _ in missed}
+    assert np.array_equal(found.x, by_the_book(missed, monkeypatch).x)
+    assert "b takes no part in round 5: it has not answered in time" in caplog.text
+
+
+def _rounds(note):
+    first, last = map(int, note.split("rounds ")[1].split(" to "))
+    return first, last + 1
