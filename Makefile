@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench race mpi scaling clean
+.PHONY: run test reproduce bench race mpi federated scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -17,6 +17,14 @@ $(VENV)/test.stamp: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,torch,jax,test]'
 	touch $@
 
+# Flower holds typer and rich back. So it has an environment of its own, which takes all else from the one beside it, and
+# everything but its own tests runs with what users get who do not need it.
+$(VENV)-flower/flower.stamp: $(VENV)/test.stamp
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python tests/share_packages.py $(VENV)
+	$(VENV)-flower/bin/python -m pip install --quiet --editable '.[flower,ray]'
+	touch $@
+
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.
 run: $(VENV)/run.stamp
 	$(BIN)/errorfeedback reproduce --quick --out $(OUT) table-1 figure-1 figure-2 figure-6 figure-7
@@ -25,11 +33,11 @@ run: $(VENV)/run.stamp
 reproduce: $(VENV)/run.stamp
 	$(BIN)/errorfeedback reproduce --out $(OUT)
 
-test: $(VENV)/test.stamp
+test: $(VENV)/test.stamp $(VENV)-flower/flower.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n auto
 
 # What a round costs against the alternatives, as ratios within one run; and how it grows.
 bench: $(VENV)/test.stamp
@@ -43,8 +51,12 @@ race: $(VENV)/test.stamp
 mpi: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/mpi.py
 
+# What a round costs over the stream, over Flower's messages and in Ray's actors.
+federated: $(VENV)-flower/flower.stamp
+	$(VENV)-flower/bin/python benchmarks/federated.py --messages --ray
+
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py
 
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) $(VENV)-flower $(OUT)
