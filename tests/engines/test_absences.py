@@ -178,7 +178,8 @@ def test_an_answer_that_is_none_counts_as_an_absence(spoiled):
 def test_the_notes_of_the_history_say_who_was_away():
     notes = solved(Scripted(MISSED, True)).history.notes
     assert "host 2 (clients 6 to 8) took no part in rounds 9 to 12" in notes
-    assert len(notes) == 5
+    assert "host 1 (clients 2 to 5) took no part from round 40 on" in notes
+    assert len(notes) == 6
 
 
 def test_who_stays_away_leaves_and_may_come_back(monkeypatch):
