@@ -13,6 +13,9 @@ import fuzzing
 import node_kills
 import numpy as np
 from launching import ENVIRONMENT
+from stream_nodes import needs_stream
+
+pytestmark = needs_stream
 
 
 def counts(program, *words):
