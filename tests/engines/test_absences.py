@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -281,3 +282,42 @@ def test_a_node_that_is_slow_misses_rounds_and_the_run_goes_on(monkeypatch, capl
 def _rounds(note):
     first, last = map(int, note.split("rounds ")[1].split(" to "))
     return first, last + 1
+
+
+class Patient(ef.OwnRows):
+    """Takes its time in one round."""
+
+    def serve(self, sent):
+        if sent.startswith(b"round") and ROUND.unpack_from(Request.unpack(sent).body)[0] == 4:
+            time.sleep(0.6)
+        return super().serve(sent)
+
+
+@needs_stream
+def test_below_the_quorum_the_run_waits_and_says_so(caplog):
+    caplog.set_level(logging.WARNING)
+    listener = ef.Listener(NODES, deadline=0.1, quorum=3)
+    with joined(listener, places={"b": Patient(part(2, 6))}, scale=False) as transport:
+        problem, _ = ef.gathered(transport, 3)
+        found = ef.solve(problem, **OPTIONS | {"rounds": 8}, engine=ef.Elsewhere(transport))
+    assert np.array_equal(found.x, ef.solve(whole(False), **OPTIONS | {"rounds": 8}).x)
+    assert found.history.notes == ()
+    assert "a round needs 3 nodes; waiting for b" in caplog.text
+
+
+@needs_stream
+def test_and_not_for_ever(monkeypatch):
+    monkeypatch.setattr("errorfeedback.engines.stream.LEAST", 0.1)
+    listener, goes = ef.Listener(NODES, deadline=0.1, quorum=3, patience=1.0), threading.Event()
+
+    class Leaving(ef.OwnRows):
+        def serve(self, sent):
+            if sent.startswith(b"round") and ROUND.unpack_from(Request.unpack(sent).body)[0] == 4:
+                goes.wait(20)
+            return super().serve(sent)
+
+    with joined(listener, places={"c": Leaving(part(6, 9))}, scale=False) as transport:
+        problem, _ = ef.gathered(transport, 3)
+        with pytest.raises(TimeoutError, match="c did not answer for 1 seconds"):
+            ef.solve(problem, **OPTIONS | {"rounds": 8}, engine=ef.Elsewhere(transport))
+        goes.set()
