@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench race mpi scaling clean
+.PHONY: run test reproduce bench race mpi stream scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -42,6 +42,10 @@ race: $(VENV)/test.stamp
 # What a round costs over MPI, and what that means for many nodes.
 mpi: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/mpi.py
+
+# What a round costs over TLS to nodes on this machine, with and without a journal, beside Local and MPI.
+stream: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/stream.py
 
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py

@@ -93,9 +93,8 @@ def over_mpi() -> dict[str, Any] | None:
     command = str(beside) if beside.exists() else which("mpiexec")
     if command is None:
         return None
-    done = subprocess.run(
-        [command, "-n", "3", sys.executable, __file__, "--rank"], capture_output=True, text=True, check=True
-    )
+    job = [command, "-n", "3", sys.executable, __file__, "--rank"]
+    done = subprocess.run(job, capture_output=True, text=True, check=True, timeout=600)
     (line,) = (line for line in done.stdout.splitlines() if line.startswith(MEASURED))
     found: dict[str, Any] = json.loads(line.removeprefix(MEASURED))
     return found
