@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench race mpi federated scaling clean
+.PHONY: run test reproduce bench race mpi stream federated scaling clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -54,6 +54,10 @@ mpi: $(VENV)/test.stamp
 # What a round costs over the stream, over Flower's messages and in Ray's actors.
 federated: $(VENV)-flower/flower.stamp
 	$(VENV)-flower/bin/python benchmarks/federated.py --messages --ray
+
+# What a round costs over TLS to nodes on this machine, with and without a journal, beside Local and MPI.
+stream: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/stream.py
 
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py

@@ -187,6 +187,17 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path):
     assert HEAD.endswith(b"\n")
 
 
+def test_a_place_whose_rows_have_changed_does_not_go_on(heard, tmp_path):
+    node = place(0, 9, tmp_path / "journal")
+    for sent, _ in heard[:20]:
+        node.serve(sent)
+    rows = part(0, 9)
+    rows.A.data[0] *= 1.01
+    changed = r"journal is not of this place \(ValueError: what was said here is not what would be said now"
+    with pytest.raises(ValueError, match=changed):
+        ExactlyOnce(ef.OwnRows(rows, True), Journal(tmp_path / "journal"))
+
+
 def test_a_server_with_other_data_or_another_version_is_refused_by_name(heard):
     node, start = place(0, 9), next(sent for sent, _ in heard if sent.startswith(b"start"))
     for sent, _ in heard:

@@ -7,12 +7,13 @@ import threading
 import numpy as np
 import pytest
 from own_places import assert_same_bits, part, whole
-from stream_nodes import NODES, Tapped, joined
+from stream_nodes import NODES, Tapped, joined, needs_stream
 
 import errorfeedback as ef
 from errorfeedback.clients.invitation import Invitation
 from errorfeedback.wire.requests import Request
 
+pytestmark = needs_stream
 RUN = {"method": ef.EF21(ef.TopK(2)), "stepsize": ef.Automatic(), "rounds": 30, "every": 7, "metrics": False}
 
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from errorfeedback.clients.serving import Answering, failed
 from errorfeedback.storage.journal import Journal
-from errorfeedback.wire.request_log import RequestLog
-from errorfeedback.wire.requests import BEHIND, Position, Request
+from errorfeedback.wire.request_log import SET_UP, RequestLog
+from errorfeedback.wire.requests import BEHIND, FAILED, Position, Request
 
 EVERY = 200
 """Requests between two snapshots."""
@@ -44,7 +44,7 @@ class ExactlyOnce:
         self._answer = b""
         self._young = 0  # requests since the snapshot
         if journal is not None and journal.records:
-            self._restore(journal.records)
+            self._restore(journal)
 
     def serve(self, sent: bytes) -> bytes:
         """The answer to a request."""
@@ -92,14 +92,17 @@ class ExactlyOnce:
         else:
             self.journal.append(request.pack())
 
-    def _restore(self, records: list[bytes]) -> None:
+    def _restore(self, journal: Journal) -> None:
         """Where the place was when its last process ended."""
-        runs, *requests = records
+        runs, *requests = journal.records
         self.runs = [int.from_bytes(runs[k : k + RUN], "little") for k in range(0, len(runs), RUN)]
         for request in map(Request.unpack, requests):
             self.log.add(request)
             self._do(request)
             self._young = 0 if request.verb == "recall" else self._young + 1
+            if request.verb in SET_UP and self._answer[:1] == FAILED:
+                why = self._answer[1:].decode()
+                raise ValueError(f"{journal.path} is not of this place ({why}); give it its rows again, or another folder")
 
     def _do(self, request: Request) -> None:
         refused = REFUSED.get(request.verb)
