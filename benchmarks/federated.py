@@ -85,7 +85,7 @@ def stream(nodes: int, journal: bool) -> Cost:
 
 
 def measured(problem: ef.Problem, engine: ef.Engine, crossed: Callable[[], int], nodes: int) -> Cost:
-    """Seconds of the quickest chunk of rounds: whatever else a shared machine does only adds to them. Bytes are the difference
+    """Seconds of the quickest chunk of rounds: what else a shared machine does only adds to them. Bytes are the difference
     of a long run and a short one, in which all that is done once cancels out."""
     marks = []
     for rounds in (CHUNK, ROUNDS):
