@@ -24,7 +24,7 @@ AGAIN = 120.0
 TRIES = 10
 
 
-def told(node: int, kind: str, fields: dict[str, bytes]) -> Message:
+def message_to(node: int, kind: str, fields: dict[str, bytes]) -> Message:
     """A message to a node."""
     return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), node, kind)
 
@@ -63,7 +63,7 @@ class Messages(Transport):
     def _ask(self, waiting: dict[int, bytes], answers: dict[int, bytes], reasons: dict[int, str]) -> None:
         """Send what is without an answer, and take the answers that come in time."""
         fields = {k: {"assignment": self.assignment, "request": request} for k, request in waiting.items()}
-        sent = self.grid.push_messages([told(self.nodes[k], QUERY, each) for k, each in fields.items()])
+        sent = self.grid.push_messages([message_to(self.nodes[k], QUERY, each) for k, each in fields.items()])
         hosts, end = dict(zip(sent, fields, strict=True)), time.monotonic() + AGAIN
         while hosts and time.monotonic() < end:
             for reply in self.grid.pull_messages(set(hosts)):
