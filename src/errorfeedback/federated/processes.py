@@ -1,7 +1,7 @@
 """Processes that end with whoever started them, in whatever way that ends.
 
 Each has a session of its own, whose processes are all told to end, and killed where they do not. What they start may leave
-the session, and outlive its parent; so every one carries a mark in its environment, by which it is strays (where there is a
+the session, and outlive its parent; so every one carries a mark in its environment, by which it is found (where there is a
 /proc).
 """
 
