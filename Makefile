@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench race mpi stream federated scaling clean
+.PHONY: run test docs reproduce bench race mpi stream federated scaling dist clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -25,6 +25,16 @@ $(VENV)-flower/flower.stamp: $(VENV)/test.stamp
 	$(VENV)-flower/bin/python -m pip install --quiet --editable '.[flower,ray]'
 	touch $@
 
+$(VENV)/dist.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet build twine
+	touch $@
+
+$(VENV)/docs.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[report,tables,mpi,torch,jax,docs]'
+	touch $@
+
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.
 run: $(VENV)/run.stamp
 	$(BIN)/errorfeedback reproduce --quick --out $(OUT) table-1 figure-1 figure-2 figure-6 figure-7
@@ -38,6 +48,11 @@ test: $(VENV)/test.stamp $(VENV)-flower/flower.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n auto
+
+# The site, in docs/_build/html: pages from the code, and tutorials that run. A warning is an error.
+# `make docs SPHINX='-D plot_gallery=0'` leaves the tutorials' programs alone.
+docs: $(VENV)/docs.stamp
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -b html -j auto -W --keep-going -n $(SPHINX) docs docs/_build/html
 
 # What a round costs against the alternatives, as ratios within one run; and how it grows.
 bench: $(VENV)/test.stamp
@@ -62,5 +77,10 @@ stream: $(VENV)/test.stamp
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py
 
+# A wheel and an sdist, checked, installed into empty environments and used as README says.
+dist: $(VENV)/dist.stamp
+	rm -rf build/dist && mkdir -p build/dist
+	$(BIN)/python tests/package_builds.py --out dist --work build/dist
+
 clean:
-	rm -rf $(VENV) $(VENV)-flower $(OUT)
+	rm -rf $(VENV) $(VENV)-flower $(OUT) docs/_build docs/generated docs/tutorials

@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import MODEL
 from errorfeedback.cli._inputs import Estimator
+from errorfeedback.cli._run_files import CLIENTS, HISTORY, ClientTraffic
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
-from errorfeedback.estimators.model_file import save
+from errorfeedback.estimators.model_file import MODEL, save
 from errorfeedback.planner.network import Links, elapsed
 from errorfeedback.planner.units import human_bytes, human_seconds
+from errorfeedback.plots.run_curves import RunCurves
 from errorfeedback.report.page import Cell, Table
-from errorfeedback.report.training_page import TrainingCurves, TrainingReport, training_page
+from errorfeedback.report.training_page import TrainingReport, training_page
 
 HEAVIEST = 30
 """Weights in the report."""
 HELD = "held out"
 """What rows are called that training does not see."""
-HISTORY, PAGE = "history.json", "report.html"
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Outcome:
         written = [save(out / MODEL, self.model, self.data.encoding, provenance), out / HISTORY]
         columns = {name: column.tolist() for name, column in self.model.history_.items()}
         written[-1].write_text(json.dumps(columns), encoding="utf-8")
-        curves = TrainingCurves(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
+        written.append(ClientTraffic(self.model.clients_.tolist(), *self.model.traffic_).write(out / CLIENTS))
+        curves = RunCurves(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
         written += training_page(self._report(facts), curves).write_where_possible(out / PAGE)
         lines = [f"{name}: {value}" for name, value in facts]
         lines += [f"{rows}: {judged}" for rows, judged in self.judged.items()]

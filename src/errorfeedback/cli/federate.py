@@ -15,7 +15,7 @@ import typer
 from scipy import sparse
 
 from errorfeedback.certificates.trial_keys import write_keys
-from errorfeedback.cli._data import MODEL, budget_of, reading_of
+from errorfeedback.cli._data import budget_of, reading_of
 from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
 from errorfeedback.cli._outcome import Judged, Outcome
 from errorfeedback.cli.verbs._reading import IndexBase
@@ -25,7 +25,7 @@ from errorfeedback.data.parts import files_of
 from errorfeedback.data.read import open_raw
 from errorfeedback.data.reading import Missing
 from errorfeedback.data.rows import Data
-from errorfeedback.estimators.model_file import load
+from errorfeedback.estimators.model_file import MODEL, load
 from errorfeedback.federated.assignment import Assignment
 from errorfeedback.federated.federated_plan import MESSAGES, PATIENCE, Crossed, FederatedPlan, FederatedRun
 from errorfeedback.federated.loopback import TRAFFIC, Federation, new_federation

@@ -150,6 +150,14 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         self.inner.hessians(self._inside(at), out)
         times_outer(out, self.support.gather(Model(self.scale * self.hessian_units)), self.support.indptr)
 
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
+        stretched = Lifted(v.copy())
+        self._stretch(stretched)
+        out = self.inner.hessian_times(self._inside(at), stretched)
+        self._stretch(out)
+        return out
+
     @property
     def hessian_units(self) -> Model:
         """What is missing to the power 1, with which every diagonal entry is about 1."""

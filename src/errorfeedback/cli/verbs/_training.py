@@ -28,6 +28,7 @@ class Training(Inputs):
     network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None
     tolerance: Annotated[float, typer.Option(min=0, help="Stop when about that share of all progress is left.")] = 1e-6
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False
+    live: Annotated[bool, typer.Option("--live", help="Open a page of this machine that follows the run.")] = False
     engine: Annotated[str, typer.Option(help="local, threads (two), mpi (the ranks of mpiexec), or ray (two actors).")] = (
         "local"
     )
