@@ -26,6 +26,7 @@ REASONS = {
     "Verdict": "what a rule of your own that searches returns",
     "Result": "made by `solve`",
     "Inspection": "made by `inspect`",
+    "Actors": "needs Ray: tests/engines/test_ray.py",
     "load": "needs a data set that is not part of the project",
 }
 """Why a name has no example of its own."""

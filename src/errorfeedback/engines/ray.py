@@ -37,6 +37,9 @@ class Ray(Engine):
     temporary one, which is enough on one machine. `timeout`: seconds that an actor has for an answer.
 
     It joins the cluster that the environment names (RAY_ADDRESS) or that the program has joined, or starts one here.
+
+    >>> Ray(8)
+    Ray(actors=8, folder=None, timeout=600.0)
     """
 
     actors: int = 2
