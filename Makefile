@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test reproduce bench race mpi stream scaling clean
+.PHONY: run test docs reproduce bench race mpi stream scaling dist clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -15,6 +15,16 @@ $(VENV)/run.stamp: pyproject.toml
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,torch,jax,test]'
+	touch $@
+
+$(VENV)/dist.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet build twine
+	touch $@
+
+$(VENV)/docs.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[report,tables,mpi,torch,jax,docs]'
 	touch $@
 
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.
@@ -30,6 +40,11 @@ test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
+
+# The site, in docs/_build/html: pages from the code, and tutorials that run. A warning is an error.
+# `make docs SPHINX='-D plot_gallery=0'` leaves the tutorials' programs alone.
+docs: $(VENV)/docs.stamp
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -b html -j auto -W --keep-going -n $(SPHINX) docs docs/_build/html
 
 # What a round costs against the alternatives, as ratios within one run; and how it grows.
 bench: $(VENV)/test.stamp
@@ -50,5 +65,10 @@ stream: $(VENV)/test.stamp
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py
 
+# A wheel and an sdist, checked, installed into empty environments and used as README says.
+dist: $(VENV)/dist.stamp
+	rm -rf build/dist && mkdir -p build/dist
+	$(BIN)/python tests/package_builds.py --out dist --work build/dist
+
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) $(OUT) docs/_build docs/generated docs/tutorials

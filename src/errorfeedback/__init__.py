@@ -14,13 +14,23 @@ from errorfeedback import caches
 
 if TYPE_CHECKING:
     from errorfeedback.api import *  # noqa: F403
+    from errorfeedback.comparison import *  # noqa: F403
     from errorfeedback.estimators import *  # noqa: F403
+    from errorfeedback.estimators.model_file import load_model as load_model
+    from errorfeedback.exports.exporting import export as export
+    from errorfeedback.exports.scikit_learn import to_sklearn as to_sklearn
     from errorfeedback.interop import jax as jax
     from errorfeedback.interop import torch as torch
 
-__version__ = "0.1.0"
-ESTIMATORS = ("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor")
-"""They bring scikit-learn along, so they are not in the api."""
+    __version__: str
+HEAVY = {
+    **dict.fromkeys(("EF21Classifier", "EF21PoissonRegressor", "EF21Regressor"), "estimators"),
+    "load_model": "estimators.model_file",
+    "export": "exports.exporting",
+    "to_sklearn": "exports.scikit_learn",
+    **dict.fromkeys(("Comparison", "compare"), "comparison"),
+}
+"""They bring scikit-learn or matplotlib along, so they are not in the api; where each of them is."""
 FRAMEWORKS = ("torch", "jax")
 """What they add is a namespace each: `ef.torch`, `ef.jax`."""
 
@@ -28,12 +38,14 @@ caches.ensure_kernels()  # before numba is imported by anything
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(name)  # a part of the package: Python imports it by itself
     if name in FRAMEWORKS:
         return import_module(f"errorfeedback.interop.{name}")
-    if name in ESTIMATORS:
-        return getattr(import_module("errorfeedback.estimators"), name)
+    if name in HEAVY:
+        return getattr(import_module(f"errorfeedback.{HEAVY[name]}"), name)
     api = import_module("errorfeedback.api")
     value = vars(api).get(name)
     if value is None:
@@ -44,7 +56,16 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _version() -> str:
+    """That of the installed package, which has it from a git tag."""
+    metadata = import_module("importlib.metadata")  # takes its time to import: only where it is asked for
+    try:
+        return str(metadata.version(__name__))
+    except metadata.PackageNotFoundError:  # a folder of sources that nobody installed
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
     api = import_module("errorfeedback.api")
     public = {name for name in vars(api) if not name.startswith("_") and name not in {"annotations", "Any", "ModuleType"}}
-    return sorted(public | set(ESTIMATORS) | set(FRAMEWORKS) | set(api.discovered()))
+    return sorted(public | set(HEAVY) | set(FRAMEWORKS) | set(api.discovered()))

@@ -40,6 +40,14 @@ def precision(dtype: DTypeLike) -> np.dtype[Any]:
     return kind
 
 
+@dataclass(frozen=True, eq=False)
+class RowMemory:
+    """Numbers that clients keep for their rows, and how many rows each of them has."""
+
+    values: PerRow
+    counts: Integers
+
+
 @dataclass(slots=True)
 class Round:
     """Which round it is; random draws are keyed by (seed, t, client)."""

@@ -6,7 +6,21 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-EXTRAS = {"plotly": "report", "pyarrow": "tables", "mpi4py": "mpi", "torch": "torch", "jax": "jax", "cryptography": "stream"}
+EXTRAS = {
+    "plotly": "report",
+    "pyarrow": "tables",
+    "pandas": "pandas",
+    "onnx": "onnx",
+    "tqdm": "tqdm",
+    "tensorboardX": "tensorboard",
+    "mlflow": "mlflow",
+    "mpi4py": "mpi",
+    "torch": "torch",
+    "jax": "jax",
+    "cryptography": "stream",
+    "flwr": "flower",
+    "ray": "ray",
+}
 
 
 class MissingExtraError(ImportError):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import MISSING, fields
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -28,3 +29,8 @@ def members(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
             ):
                 family[name] = member
     return family
+
+
+def required(kind: type[Any]) -> list[str]:
+    """The fields of a dataclass that must be given: without any, it can be made as it is."""
+    return [f.name for f in fields(kind) if f.init and f.default is MISSING and f.default_factory is MISSING]

@@ -99,7 +99,7 @@ def test_nothing_is_left_by_the_check(tmp_path):
 def test_without_plotly_train_and_compare_say_so_first_and_write_everything_but_the_page(data, without):
     without("plotly")
     for verb, written in {
-        "train": {"model.npz", "history.json"},
+        "train": {"model.npz", "history.json", "clients.json"},
         "compare": {"histories.json", "loss.png", "loss.svg"},
     }.items():
         out = data.parent / verb

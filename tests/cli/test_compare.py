@@ -13,7 +13,7 @@ from errorfeedback.cli.app import app
 
 
 def call(*words):
-    return CliRunner().invoke(app(), ["compare", *map(str, words)], env={"COLUMNS": "250"})
+    return CliRunner().invoke(app(), ["compare", *map(str, words), "--jobs", "1"], env={"COLUMNS": "250"})
 
 
 def plain(done):
@@ -45,7 +45,8 @@ def compared(tmp_path_factory):
 
 def test_everything_is_written_and_every_method_takes_part_once(compared):
     _, folder, _, runs = compared
-    files = {"loss.png", "loss.svg", "report.html", "histories.json", "comparison.json"}
+    files = {"loss.png", "loss.svg", "report.html", "histories.json", "comparison.json", "table.csv", "table.tex"}
+    files |= {"curves", "figures"}
     assert {path.name for path in (folder / "c").iterdir()} == files
     assert {"GD, InverseL", "GD, Automatic", "EF21 Top1, Automatic", "EF14 Top1, 1/L"} <= set(runs)
     rules = {rule for label in runs for rule in label.partition(", ")[2].split(" = ")}

@@ -36,7 +36,7 @@ def test_list_names_every_experiment_and_its_data():
     assert result.exit_code == 0
     for word in ("table-1", "figure-7", "phishing, mushrooms, w5a"):
         assert word in result.stdout
-    assert len(json.loads(run("reproduce", "--list", "--json").stdout)) == 8
+    assert len(json.loads(run("reproduce", "--list", "--json").stdout)) == 11
 
 
 def test_json_says_what_was_made_and_what_was_found(folder):

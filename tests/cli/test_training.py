@@ -209,7 +209,12 @@ def test_resume_ends_as_train_does(folder, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)  # somewhere else
     again = call("resume", tmp_path / "state")
     assert again.exit_code == 0, again.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"model.npz", "history.json", "report.html"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "model.npz",
+        "history.json",
+        "clients.json",
+        "report.html",
+    }
     resumed = load(tmp_path / "out/model.npz")
     assert np.array_equal(resumed.model.coef_, load(tmp_path / "whole/model.npz").model.coef_)
     assert {**resumed.provenance, "command": ""} == {**facts, "command": ""}

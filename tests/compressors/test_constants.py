@@ -54,6 +54,15 @@ def test_unbiased_with_variance_omega(compressor, name):
     assert np.all(error2 <= compressor.omega(support) * support.norms2(u) * 1.15 + 1e-12)
 
 
+def test_terngrad_has_the_omega_of_its_worst_vector():
+    """One entry just above a power of two, so that its unit is rounded up, and d - 1 of 1/(1 + sqrt d)."""
+    support, d = full_support(1, 64), 64
+    u = np.full(d, 1 / (1 + np.sqrt(d)))
+    u[0] = 1 + 1e-9
+    error2 = np.mean([support.norms2(s - u)[0] for s in samples(ef.TernGrad(), support, u)])
+    assert error2 / (u @ u) == pytest.approx(ef.TernGrad().omega(support)[0], rel=0.02)
+
+
 @pytest.mark.parametrize("name", SUPPORTS)
 @pytest.mark.parametrize("compressor", [c for c in COMPRESSORS if isinstance(c, Unbiased)], ids=str)
 def test_ab_inequality(compressor, name):

@@ -13,9 +13,9 @@ ROOT = Path(errorfeedback.__file__).parent
 LAYERS = [
     {"__main__"},
     {"cli"},
+    {"comparison", "exports", "federated"},
     {"experiments", "estimators", "interop"},
     {"report"},
-    {"plots"},
     {"api"},
     {"planner", "interop"},
     {"runtime"},
@@ -28,10 +28,11 @@ LAYERS = [
     {"wire"},
     {"problems"},
     {"sparsity"},
-    {"keyed", "machine", "storage", "sums", "certificates"},
+    {"plots"},
+    {"keyed", "machine", "storage", "sums", "watchers", "certificates"},
     {"core", "registry", "extras", "caches", "notebook"},
 ]
-CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "matplotlib", "typer", "rich"}
+CORE_DEPENDENCIES = {"numpy", "scipy", "numba", "sklearn", "joblib", "matplotlib", "typer", "rich"}
 
 
 def rank(part):

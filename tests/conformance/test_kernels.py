@@ -336,6 +336,8 @@ TESTED = {
     *(f"errorfeedback.problems.blocks.many_outputs.{name}" for name in ("_forward", "_backward")),
     *(f"errorfeedback.problems.losses.{loss}._slopes" for loss in ("logistic", "softmax", "one_against_rest", "poisson")),
     *(f"errorfeedback.problems.losses.{loss}._values" for loss in ("softmax", "poisson")),  # test_loss_kernels
+    *(f"errorfeedback.problems.losses.dual.{name}" for name in ("first_draw", "row_product", "add_row")),
+    *(f"errorfeedback.problems.losses.{name}" for name in ("squared._ascend", "logistic._ascend", "logistic._share")),
     *(f"errorfeedback.compressors.random_levels.{name}" for name in ("_length", "_draw")),
     *(
         f"errorfeedback.compressors.{name}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit, logsumexp, xlogy
 from scipy.special import softmax as probabilities
 
-from errorfeedback.problems.losses import logistic, one_against_rest, poisson, softmax
+from errorfeedback.keyed import stream, uniforms
+from errorfeedback.problems.losses import dual, logistic, one_against_rest, poisson, softmax, squared
 
 KINDS = [np.float64, np.float32]
 
@@ -107,3 +109,41 @@ def test_the_poisson_loss_is_infinite_where_no_number_holds_it_and_nowhere_else(
     assert np.isfinite(values).tolist() == [True, False, True, True]
     assert values[1] == slopes[1] == np.inf
     assert slopes[2:].tolist() == [0.0, -2.0]
+
+
+SLOPES = {squared: lambda z, b: 2 * (z - b), logistic: lambda z, b: -b * expit(-b * z)}
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("loss", SLOPES, ids=lambda loss: loss.__name__.split(".")[-1])
+def test_a_step_of_dual_ascent_solves_its_equation_and_moves_w(loss, dtype):
+    """u+ = -loss'(z + q (u+ - u)) for the rows that are drawn, one after the other."""
+    rng, ends = np.random.default_rng(0), np.array([0, 4, 5, 9])
+    A = (rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.6)).astype(dtype)
+    A[[0, 4, 5], [0, 2, 4]] = 1.0
+    rows, b, weights = sparse.csr_array(A), np.sign(rng.standard_normal(9)).astype(dtype), rng.random(9).astype(dtype)
+    w, u = rng.standard_normal(6).astype(dtype), np.zeros(9, dtype=dtype)
+    twin, v, share = w.astype(np.float64), u.astype(np.float64), 1e-9 if dtype is np.float64 else 1e-3
+    loss._ascend((rows.data, rows.indices, rows.indptr), ends, (3, 5, 7), 2, weights, b, w, u)
+    for i in range(3):
+        m = ends[i + 1] - ends[i]
+        drawn = np.empty(2 * m)
+        uniforms(3, 5, dual.DUALS + 7 + i, drawn)
+        assert dual.first_draw((3, 5, 7), i) == stream(3, 5, dual.DUALS + 7 + i)
+        for row in ends[i] + (drawn * m).astype(int):
+            z, q = A[row] @ twin, weights[row] * (A[row] @ A[row])
+            lo, hi = -100.0, 100.0
+            for _ in range(200):
+                middle = (lo + hi) / 2
+                lo, hi = (lo, middle) if middle > -SLOPES[loss](z + q * (middle - v[row]), b[row]) else (middle, hi)
+            twin, v[row] = twin + weights[row] * (middle - v[row]) * A[row], middle
+    np.testing.assert_allclose(u, v, rtol=share, atol=share)
+    np.testing.assert_allclose(w, twin, rtol=share, atol=share)
+
+
+@pytest.mark.parametrize("z", [-800.0, -3.0, 0.0, 1e-9, 40.0, 800.0])
+def test_a_dual_share_of_the_logistic_loss_stays_between_0_and_1(z):
+    for last, q in ((0.0, 0.0), (0.5, 1e-3), (1.0, 1e6)):
+        a = logistic._share(last, z, q)
+        assert 0 < a < 1
+        assert q or a == pytest.approx(expit(-z), rel=1e-9, abs=2e-15)

@@ -42,6 +42,8 @@ SHOWN = {
     "scaled": lambda: ef.scaled(ef.synthetic(n=10, d=20, m=3, c=2)),
     "auto-encoder": lambda: ef.autoencoder(np.eye(6), clients=2, code=2),
     "functions": lambda: ef.problem([lambda w: (float(w @ w), 2 * w)] * 2, [[0, 1], [1]], d=2),
+    "plan": lambda: ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2)).plans[0],
+    "inspection": lambda: ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2)),
     "result": solved,
     "result without metrics": lambda: solved(metrics=False),
     "history": lambda: solved().history,
@@ -90,6 +92,19 @@ def test_a_run_that_diverged_says_so():
     history = History([{"round": t, "f": f, **whole} for t, f in enumerate([1.0, np.inf, np.nan])])
     assert "f 1 -> nan" in repr(history)
     assert "grad_norm2" not in repr(history)
+
+
+def test_a_result_draws_its_columns_and_refuses_others():
+    result = solved()
+    axes = result.plot().axes
+    assert [place.get_ylabel() for place in axes[:3]] == ["f", "grad_norm2", "gamma"]
+    drawn = axes[0].lines[0].get_xydata()
+    assert np.array_equal(drawn[:, 1], result.history["f"])
+    assert np.array_equal(drawn[:, 0], result.history["uplink_bits"] / 8e3 / 10)
+    assert result.plot("c_t")._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="the history has no column 'loss'; it has round, f, "):
+        result.plot("loss")
+    assert len(solved(metrics=False).plot().axes) == 2
 
 
 def test_a_long_history_shows_its_ends():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discovery import METHODS
+from discovery import METHODS, covering, fits
 from problem_pairs import pair
 
 import errorfeedback as ef
@@ -55,9 +55,8 @@ def say(line):
 
 def conformance():
     """Every method x compressor, and the rules with telemetry: as Local on the first and the last rank."""
-    runs = []
-    for problem in problems():
-        runs += [(problem, method, ef.Constant(0.01), {}) for method in METHODS]
+    pairs = [(method, problem) for method, problem in covering(METHODS, problems()) if fits(method, problem)]
+    runs = [(problem, method, ef.Constant(0.01), {}) for method, problem in pairs]
     sparse = next(problems())
     single = ef.logistic(sparse.A.toarray(), sparse.target, clients=7, dtype=np.float32)
     for problem in (sparse, single):

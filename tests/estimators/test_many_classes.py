@@ -71,7 +71,7 @@ def test_the_rows_are_not_stacked(data):
     X, y, _ = data
     for kind in MULTI_CLASS:
         objective = EF21Classifier(multi_class=kind).objective(X, y)
-        assert objective.rows.A.shape == (300, 7)
+        assert objective.problem.inner.A.shape == (300, 7)
         assert objective.problem.d == 4 * 7
         assert objective.free == [24, 25, 26, 27]
         names = objective.names([f"x{j}" for j in range(6)], NAMES)

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from experiments.fabricated import N, constants, trace
 
-from errorfeedback.experiments import classification, figure_1, figure_4, figure_5, figure_6, figure_7, regression, table_1
+from errorfeedback.experiments import (
+    classification,
+    ef21_step_tolerance,
+    figure_1,
+    figure_4,
+    figure_5,
+    figure_6,
+    figure_7,
+    marina_against_diana,
+    perm_k_quadratics,
+    regression,
+    table_1,
+)
 from errorfeedback.experiments.curves import ahead, common_level
 from errorfeedback.experiments.jobs import Record
 from errorfeedback.experiments.regression import GD, PUBLISHED, SHARES, STANDARD, THEOREM
@@ -172,3 +184,46 @@ def test_divergence_and_convergence_of_the_three_clients():
     assert table_1.top1_diverges({table_1.TOP1: trace(rate=0.0)}).holds is False
     assert table_1.error_feedback_converges(curves | {table_1.EF21: trace(rate=0.01)}).holds is False
     assert table_1.error_feedback_converges(curves | {table_1.EF14: trace(rate=-0.1)}).holds is False
+
+
+def steps(ef14: list[float], ef21: list[float]) -> dict:
+    """Curves of both methods with every multiple, which fall at these rates."""
+    grids = {"EF14": ef14, "EF21": ef21}
+    multiples = ef21_step_tolerance.MULTIPLES
+    return {name: {m: trace(rate=rate) for m, rate in zip(multiples, rates, strict=True)} for name, rates in grids.items()}
+
+
+@pytest.mark.parametrize(
+    ("ef14", "ef21", "verdicts"),
+    [
+        ([0.001, 0.01, 0.005, 0.001, 0.0], [0.001, 0.01, 0.1, 0.01, 0.0], [True, True, True]),
+        ([0.010, 0.02, 0.005, 0.001, 0.0], [0.001, 0.01, 0.1, 0.01, 0.0], [False, True, True]),
+        ([0.001, 0.01, 0.095, 0.001, 0.0], [0.001, 0.01, 0.1, 0.01, 0.0], [True, False, False]),
+        ([0.001, 0.01, 0.070, 0.001, 0.0], [0.001, 0.01, 0.1, 0.01, 0.0], [True, True, False]),  # the same best step
+    ],
+)
+def test_ef21_tolerates_larger_steps(ef14, ef21, verdicts):
+    checkers = (ef21_step_tolerance.alike, ef21_step_tolerance.further, ef21_step_tolerance.larger)
+    assert [check("a9a", steps(ef14, ef21)).holds for check in checkers] == verdicts
+    assert ef21_step_tolerance.alike("a9a", {"EF14": {}, "EF21": {}}).holds is None
+
+
+@pytest.mark.parametrize(("diana", "holds"), [(0.05, True), (0.15, False)])
+def test_marina_against_diana(diana, holds):
+    rates = {"MARINA": 0.1, "DIANA": diana}
+    curves = {label: trace(label, rate=rates[label.partition(",")[0]]) for label in marina_against_diana.STYLE}
+    tuned = {f"{name}, K = 5, {m}×": trace(f"{name}, K = 5, {m}×", rate=rates[name]) for name in rates for m in (8, 64)}
+    for axis in ("rounds", "bits"):
+        assert marina_against_diana.marina_is_ahead("a9a", curves, axis).holds is holds
+    assert marina_against_diana.ahead_with_the_best_step("a9a", curves | tuned).holds is holds
+    assert marina_against_diana.ahead_with_the_best_step("a9a", curves).holds is None
+
+
+@pytest.mark.parametrize(("gains", "verdicts"), [((4, 3, 2, 1), [True, True]), ((4, 1, 2, 3), [False, False])])
+def test_perm_k_gains_where_clients_are_alike(gains, verdicts):
+    pairs = {
+        noise: {perm_k_quadratics.PERMK: trace(rate=0.02 * gain), perm_k_quadratics.RANDK: trace(rate=0.02)}
+        for noise, gain in zip(perm_k_quadratics.NOISES, gains, strict=True)
+    }
+    claims = [perm_k_quadratics.faster_where_alike(pairs), perm_k_quadratics.gain_falls(pairs)]
+    assert holds(claims) == verdicts

@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bytewise import Bytewise
-from diana import DIANA
-from fed_avg import FedAvg
 from functions import probed
 from gamma import Gamma
+from look_ahead import LookAhead
+from momentum import Momentum
 from normalised import Normalised
 from preconditioned import AdaGrad
 from quantile import Quantile
 from queues import Processes
-from scaffnew import Scaffnew
 from two_way_ef21 import TopOfTheChange
 
 import errorfeedback as ef
@@ -79,14 +78,13 @@ def options(problem, method, gamma, **more):
 
 CASES = {
     "two-way EF21": lambda: options(squares(), EF21, 0.05, downlink=TopOfTheChange(4)),
-    "DIANA on minibatches": lambda: options(squares(), DIANA(ef.RandK(3), batch=4), 0.03),
+    "momentum on minibatches": lambda: options(squares(), Momentum(ef.QSGD(63), batch=4), 0.03),
     "a Gamma loss": lambda: options(amounts(), EF21, 0.3),
     "a quantile loss": lambda: options(medians(), EF21, 0.5),
     "plain functions": lambda: options(functions(), EF21, 0.3),
-    "FedAvg": lambda: options(squares(), FedAvg(rate=0.02), 1.0),
-    "Scaffnew": lambda: options(squares(), Scaffnew(rate=0.02), 1.0),
-    "minibatches of many classes": lambda: options(classes(), DIANA(ef.RandK(9), batch=4), 0.2),
-    "local steps with many classes": lambda: options(classes(), FedAvg(rate=0.1), 1.0),
+    "a look ahead": lambda: options(squares(), LookAhead(rate=0.02), 0.1),
+    "minibatches of many classes": lambda: options(classes(), Momentum(ef.QSGD(63), batch=4), 0.2),
+    "a look ahead with many classes": lambda: options(classes(), LookAhead(rate=0.1), 0.5),
     "a number that clients tell": lambda: options(squares(), EF21, 0.05) | {"stepsize": Normalised(longest=0.05)},
     "a preconditioner on the server": lambda: options(squares(), EF21, 0.2, direction=AdaGrad()),
 }

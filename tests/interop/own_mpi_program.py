@@ -9,7 +9,7 @@ import numpy as np
 
 import errorfeedback as ef
 
-N = 7
+N, ROWS = 7, 5
 FEW = {
     "method": ef.EF21(ef.PowersOfTwo(4), start="compressed"),
     "stepsize": ef.Armijo(),
@@ -17,20 +17,22 @@ FEW = {
     "downlink": ef.FittedStep(),
     "rounds": 15,
 }
+MINIBATCHES = {"method": ef.EF21SGDM(ef.TopK(1), batch=2, eta=0.3), "stepsize": ef.Constant(0.02), "rounds": 15}
 
 
 def functions(asked):
-    """(w_1 - i)^4 / 4 + (w_1 - w_2)^2 / 2; `asked` notes who was asked."""
+    """The mean of (w_1 - i - k/4)^4 / 4 + (w_1 - w_2)^2 / 2 over the rows k; `asked` notes who was asked."""
 
     def client(i):
-        def f(w):
+        def f(w, rows=range(ROWS)):
             asked.add(i)
-            a, b = w[0] - i, w[0] - w[1]
-            return a**4 / 4 + b**2 / 2, np.array([a**3 + b, -b])
+            a, b = w[0] - i - np.array(rows) / 4, w[0] - w[1]
+            return np.mean(a**4) / 4 + b**2 / 2, np.array([np.mean(a**3) + b, -b])
 
         return f
 
-    return ef.problem([client(i) for i in range(N)], [[i, i + 1] for i in range(N)], d=N + 1, lower_bound=0.0)
+    supports = [[i, i + 1] for i in range(N)]
+    return ef.problem([client(i) for i in range(N)], supports, d=N + 1, lower_bound=0.0, rows=[ROWS] * N)
 
 
 def module(flip=0.0):
@@ -47,10 +49,14 @@ def module(flip=0.0):
 
 
 def same_bits(make):
-    one, spread = ef.solve(make(), **FEW), ef.solve(make(), **FEW, engine=ef.MPI())
-    assert np.array_equal(one.x, spread.x)
-    for column in one.history.keys() - {"seconds"}:
-        assert np.array_equal(one.history[column], spread.history[column], equal_nan=True), column
+    problem = make()
+    for options in (FEW, MINIBATCHES):
+        one, *others = (ef.solve(problem, **options, engine=engine) for engine in (ef.Local(), ef.Threads(2), ef.MPI()))
+        assert one.history["f"][-1] < 0.9 * one.history["f"][0]
+        for other in others:
+            assert np.array_equal(one.x, other.x), other
+            for column in one.history.keys() - {"seconds"}:
+                assert np.array_equal(one.history[column], other.history[column], equal_nan=True), column
     return "same bits"
 
 

@@ -154,6 +154,7 @@ BAD = {
     ),
     "nan": ({"loss": lambda z, y: losses(z, y) * jnp.nan}, "client 0: its value at x0 is nan"),
     "shape": ({"loss": lambda z, y: z[:1]}, r"the loss has shape \(1,\) for 18 rows"),
+    "sum": ({"loss": lambda z, y: losses(z, y).sum()}, "every row of data is given twice: it is the sum over the rows"),
     "fails": ({"apply": lambda params, x: x}, "the model cannot compute the loss of client 0: TypeError"),
 }
 

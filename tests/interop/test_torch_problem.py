@@ -1,101 +1,27 @@
-"""Modules as problems: the gradients are the module's own, clients have the rows that occur, the bits are the same wherever
-clients live, and modules that cannot be trained so are refused with a reason.
-"""
+"""Modules as problems: values and gradients are the module's own, and clients have the rows that occur."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from bytewise import Bytewise
+from torch_modules import (
+    BY_ROW,
+    ITEMS,
+    MEAN,
+    USERS,
+    Bags,
+    K,
+    Recommender,
+    assert_is_the_module,
+    bags,
+    data,
+    made,
+    nn,
+    point,
+    torch,
+)
 
 import errorfeedback as ef
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'errorfeedback[torch]'")
-nn = torch.nn
-USERS, ITEMS, K = 11, 23, 3
-BY_ROW, MEAN = nn.BCEWithLogitsLoss(reduction="none"), nn.BCEWithLogitsLoss()
-FEW = {
-    "method": ef.EF21(ef.PowersOfTwo(4), start="compressed"),
-    "stepsize": ef.Armijo(),
-    "direction": ef.LBFGS(),
-    "downlink": ef.FittedStep(),
-}
-
-
-class Recommender(nn.Module):
-    """Widths are odd on purpose: products of such matrices round by their place in memory."""
-
-    def __init__(self, **options):
-        super().__init__()
-        self.users, self.items = nn.Embedding(USERS, K), nn.Embedding(ITEMS, K, **options)
-        self.net = nn.Sequential(nn.Linear(2 * K, 5), nn.Tanh(), nn.Linear(5, 1))
-
-    def forward(self, user, item):
-        return self.net(torch.cat([self.users(user), self.items(item)], -1)).squeeze(-1)
-
-
-class Bags(nn.Module):
-    """Each row has three words, of which word 0 is none."""
-
-    def __init__(self, mode="mean"):
-        super().__init__()
-        self.words, self.out = nn.EmbeddingBag(ITEMS, K, mode=mode, padding_idx=0), nn.Linear(K, 1)
-
-    def forward(self, words):
-        return self.out(self.words(words)).squeeze(-1)
-
-
-def made(kind, *args, dtype=torch.float64, **options):
-    torch.manual_seed(0)
-    return kind(*args, **options).to(dtype)
-
-
-def data(dtype=torch.float64, n=USERS):
-    rng = np.random.default_rng(0)
-    out = []
-    for client in range(n):
-        m = int(rng.integers(1, 21))
-        item, y = rng.integers(0, ITEMS - 1, m), rng.random(m) < 0.5
-        out.append(((torch.full((m,), client), torch.from_numpy(item)), torch.from_numpy(y).to(dtype)))
-    return out
-
-
-def bags():
-    rng = np.random.default_rng(0)
-    return [
-        (torch.from_numpy(rng.integers(0, ITEMS, (m, 3))), torch.from_numpy((rng.random(m) < 0.5) * 1.0)) for m in (2, 5, 9)
-    ]
-
-
-def by_autograd(module, loss, client):
-    """f_i and its gradient in all parameters."""
-    inputs, target = client
-    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    value = loss(module(*inputs), target).mean()
-    grads = torch.autograd.grad(value, [p for p in module.parameters() if p.requires_grad])
-    return float(value.detach()), torch.cat([g.to_dense().reshape(-1) for g in grads]).numpy()
-
-
-def point(problem):
-    """Other numbers wherever some client has one."""
-    near = problem.restrict(problem.x0) + np.random.default_rng(1).standard_normal(problem.d)
-    return problem.extend(near, problem.x0)
-
-
-def assert_is_the_module(problem, module, loss, clients, rtol=1e-12):
-    """Values and gradients at another point are those of plain autograd, and zero outside J_i."""
-    x = point(problem)
-    ef.torch.load_into(module, x)
-    values, grads = problem.values_at(x), problem.gradients_at(x)
-    for i, client in enumerate(clients):
-        value, gradient = by_autograd(module, loss, client)
-        ours = np.zeros(problem.width)
-        ours[problem.columns[problem.support.features(i)]] = grads[problem.support.indptr[i] : problem.support.indptr[i + 1]]
-        assert values[i] == pytest.approx(value, rel=rtol)
-        assert np.abs(ours - gradient).max() <= rtol * max(1.0, np.abs(gradient).max())
 
 
 @pytest.mark.parametrize("per_call", [1, 4, 32])
@@ -163,60 +89,6 @@ def test_load_into_puts_numbers_where_they_were():
         ef.torch.load_into(other, np.zeros(3))
 
 
-def test_the_users_module_is_left_alone():
-    module = made(Recommender, sparse=True)
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    problem = ef.torch.problem(module, BY_ROW, data())
-    ef.solve(problem, rounds=3, **FEW)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
-    assert module.items.sparse
-    assert not module.items._forward_pre_hooks
-
-
-@pytest.mark.parametrize("per_call", [1, 4])
-def test_the_bits_are_the_same_wherever_clients_live(per_call):
-    problem = ef.torch.problem(made(Recommender), BY_ROW, data(), lower_bound=0.0, clients_per_call=per_call)
-    one = ef.solve(problem, rounds=25, **FEW)
-    assert problem.value(one.x) < 0.95 * one.history["f"][0]
-    for engine in (ef.Local(3), ef.Threads(2), Bytewise(2)):
-        other = ef.solve(problem, rounds=25, engine=engine, **FEW)
-        assert np.array_equal(one.x, other.x), engine
-        assert np.array_equal(one.history["uplink_bits"], other.history["uplink_bits"])
-
-
-def test_a_client_rounds_as_it_does_in_any_shard():
-    """Products of these odd widths round by their place in a batch: a client must keep its own."""
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(31, 33), nn.Tanh(), nn.Linear(33, 1), nn.Flatten(0)).double()
-    clients = [(torch.randn(96, 31).double(), torch.ones(96).double()) for _ in range(20)]
-    problem = ef.torch.problem(module, BY_ROW, clients, clients_per_call=8)
-    grads, ends = problem.gradients_at(problem.x0), problem.support.indptr
-    for lo, hi in ((1, 20), (3, 6), (7, 10), (10, 17)):
-        assert np.array_equal(problem.shard(lo, hi).gradients_at(problem.x0), grads[ends[lo] : ends[hi]]), (lo, hi)
-
-
-@pytest.mark.parametrize("loss", [BY_ROW, MEAN], ids=["by row", "mean"])
-@pytest.mark.parametrize("per_call", [1, 4])
-def test_minibatches_are_keyed_by_seed_round_and_client(loss, per_call):
-    """On average over many rounds they are the gradient; a shard draws what the whole draws; all rows are the gradient."""
-    problem = ef.torch.problem(made(Recommender), loss, data(), clients_per_call=per_call)
-    x, out = problem.restrict(point(problem)), np.empty(problem.support.size)
-
-    def sampled(size, t, part=problem):
-        out = np.empty(part.support.size)
-        part.gradients(ef.Point(x), out, rows=ef.Sample(size, ef.Round(t, 0)))
-        return out
-
-    problem.gradients(ef.Point(x), out)
-    assert np.abs(sampled(20, 0) - out).max() < 1e-14
-    ends = problem.support.indptr
-    for size in (3, 12):
-        assert np.array_equal(sampled(size, 5)[ends[2] : ends[7]], sampled(size, 5, problem.shard(2, 7)))
-    assert not np.array_equal(sampled(3, 5), sampled(3, 6))
-    draws = np.array([sampled(3, t) for t in range(100)])
-    assert np.abs(draws.mean(0) - out).max() < 5 * draws.std(0).max() / 10
-
-
 def test_client_weights_scale_every_f_i():
     weights = np.linspace(0.5, 2.0, USERS)
     for loss in (BY_ROW, MEAN):
@@ -226,24 +98,6 @@ def test_client_weights_scale_every_f_i():
         assert np.allclose(weighted.gradients_at(x), plain.support.repeat(weights) * plain.gradients_at(x), rtol=1e-11)
     with pytest.raises(ValueError, match=r"client_weights\[0\] = -1.0; a weight must be"):
         ef.torch.problem(made(Recommender), BY_ROW, data(), client_weights=-np.ones(USERS))
-
-
-def test_a_checkpoint_takes_the_module_again_and_refuses_another(tmp_path):
-    class StopError(Exception):
-        pass
-
-    def watch(row):
-        if row["round"] == 7:
-            raise StopError
-
-    problem = ef.torch.problem(made(Recommender), BY_ROW, data(), lower_bound=0.0)
-    with pytest.raises(StopError):
-        ef.solve(problem, rounds=12, **FEW, watch=watch, checkpoint=ef.Checkpoint(tmp_path, every=3))
-    flipped = [(inputs, 1 - target) for inputs, target in data()]
-    with pytest.raises(ValueError, match="belongs to another run: data is ModelProblem"):
-        ef.resume(tmp_path, problem=ef.torch.problem(made(Recommender), BY_ROW, flipped, lower_bound=0.0))
-    again = ef.resume(tmp_path, problem=ef.torch.problem(made(Recommender), BY_ROW, data(), lower_bound=0.0))
-    assert np.array_equal(again.x, ef.solve(problem, rounds=12, **FEW).x)
 
 
 def test_datasets_are_read_row_by_row():
@@ -325,117 +179,3 @@ def test_tables_that_are_used_otherwise_are_common():
         ef.torch.problem(made(Direct), BY_ROW, floats)
     module = made(Direct)
     assert_is_the_module(ef.torch.problem(module, BY_ROW, floats, common=["items.weight"]), module, BY_ROW, floats)
-
-
-class Double(torch.autograd.Function):
-    """x -> 2x with the slope of 3x."""
-
-    @staticmethod
-    def forward(x):
-        return 2 * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        pass
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 3 * grad
-
-
-class WrongBackward(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(4, 1)
-
-    def forward(self, x):
-        return Double.apply(self.out(x).squeeze(-1))
-
-
-def plain(m=3, rows=None):
-    return (torch.ones(m, 4).double(), torch.zeros(m if rows is None else rows).double())
-
-
-class Noise(nn.Linear):
-    def forward(self, x):
-        return super().forward(x).squeeze(-1) + torch.randn(len(x))
-
-
-def linear(**options):
-    return nn.Sequential(nn.Linear(4, 1, **options), nn.Flatten(0)).double()
-
-
-def with_integers():
-    module = linear()
-    module.count = nn.Parameter(torch.zeros(2, dtype=torch.int64), requires_grad=False)
-    return module
-
-
-BAD = {
-    "no parameters": (nn.Flatten, [plain()], "Flatten has no parameters that require gradients"),
-    "integers": (with_integers, [plain()], "the parameter 'count' is of torch.int64; all must be of float64 or"),
-    "mixed": (
-        lambda: nn.Sequential(linear(), nn.Linear(1, 1)),
-        [plain()],
-        r"'1.weight' is of torch.float32 on cpu, but others",
-    ),
-    "half": (lambda: linear().half(), [plain()], "the parameter '0.weight' is of torch.float16"),
-    "no clients": (linear, [], "there are no clients"),
-    "no data": (linear, [plain(), plain(0)], "client 1 has no data"),
-    "rows": (linear, [plain(), plain(3, 2)], r"client 1: inputs\[0\] has 3 rows, but the target 2"),
-    "no pair": (linear, [plain()[0]], "client 0: its data is a Tensor; it must be a pair"),
-    "no tensor": (linear, [([1.0, 2.0], plain()[1])], r"client 0: inputs\[0\] is a float; it must be a tensor"),
-    "columns": (linear, [plain(), (torch.ones(3, 5).double(), plain()[1])], "cannot compute the data of client 1"),
-    "nan": (linear, [plain(), (torch.full((3, 4), torch.nan).double(), plain()[1])], "client 1: its value at x0 is nan"),
-    "dropout": (lambda: nn.Sequential(nn.Dropout(), linear()), [plain()], "'0' drops out at random .* module.eval()"),
-    "batch norm": (
-        lambda: nn.Sequential(nn.BatchNorm1d(4), linear()).double(),
-        [plain()],
-        "the buffer '0.running_mean' changes",
-    ),
-    "noise": (lambda: Noise(4, 1).double(), [plain()], "gives another loss for the same data"),
-    "backward": (lambda: WrongBackward().double(), [plain()], r"client 0: the gradient at coordinate [0-4] is .*; mend it"),
-    "max_norm": (lambda: Recommender(max_norm=1.0).double(), data(), "the embedding 'items' has max_norm"),
-    "max": (lambda: Bags("max").double(), bags(), "has mode='max'"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_modules_and_data_are_refused_with_a_reason(name):
-    module, clients, words = BAD[name]
-    with pytest.raises(ValueError, match=words):
-        ef.torch.problem(module(), BY_ROW, clients)
-
-
-def test_a_loss_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match="clients_per_call = 0; it must be a whole number of at least 1"):
-        ef.torch.problem(linear(), BY_ROW, [plain()], clients_per_call=0)
-    with pytest.raises(ValueError, match=r"the loss has shape \(2,\) for 3 rows"):
-        ef.torch.problem(linear(), lambda out, target: out[:2], [plain()])
-    with pytest.raises(ValueError, match="the loss is 3; it must be a tensor"):
-        ef.torch.problem(linear(), lambda out, target: 3, [plain()])
-
-
-def test_what_is_frozen_is_said():
-    module = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 4), linear()).double().eval()
-    module[2].weight.requires_grad_(False)
-    problem = ef.torch.problem(module, BY_ROW, [plain(), plain(2)])
-    for words in ("buffers are frozen: 0.running_mean", "parameters are frozen: 2.weight", "dropout is off (eval): 1"):
-        assert words in str(problem)
-    assert_is_the_module(problem, module, BY_ROW, [plain(), plain(2)])
-
-
-def test_errorfeedback_does_not_bring_torch_along_and_says_how_to_get_it():
-    program = """if True:
-        import sys, errorfeedback as ef
-        ef.solve
-        assert "torch" not in sys.modules and "jax" not in sys.modules and "torch" in dir(ef)
-        sys.modules["torch"] = None
-        try:
-            ef.torch
-        except ImportError as error:
-            print(error)
-    """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "ef.torch needs torch" in done.stdout
-    assert "pip install 'errorfeedback[torch]'" in done.stdout

@@ -14,8 +14,8 @@ from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.network import Pace
 from errorfeedback.planner.plan import Option, Plan, origin, plan
 from errorfeedback.planner.plans import few_bits_for, plans
-from errorfeedback.plots.inspection_figures import costs, promises
 from errorfeedback.problems.base import Problem
+from errorfeedback.report.inspection_figures import costs, promises
 from errorfeedback.report.inspection_page import inspection_page
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.sparsity.support import full_support

@@ -12,8 +12,8 @@ import errorfeedback as ef
 from errorfeedback.planner.census import census, histogram, pattern
 from errorfeedback.planner.contestants import BY_DEFAULT
 from errorfeedback.planner.inspection import Inspection
-from errorfeedback.plots.inspection_figures import costs, rarity
 from errorfeedback.problems.base import Problem
+from errorfeedback.report.inspection_figures import costs, rarity
 from errorfeedback.report.inspection_page import inspection_page
 
 LINK = ef.Network(up="1Mbit/s", down="10Mbit/s", latency="50ms")

@@ -69,6 +69,12 @@ def squares(**options):
 OPTIONS = {
     "Constant": {"method": TOP, "stepsize": ef.Constant(0.5), "rounds": 60},
     "Automatic": {"method": TOP, "stepsize": ef.Automatic(guess=1.0), "rounds": 60},
+    "minibatches, EF21-SGDM": {
+        "method": ef.EF21SGDM(ef.TopK(2), batch=2, eta=0.3),
+        "stepsize": ef.Constant(0.3),
+        "rounds": 90,
+    },
+    "minibatches, EF14": {"method": ef.EF14(ef.PowersOfTwo(4), batch=2), "stepsize": ef.Constant(0.3), "rounds": 90},
     "two-way few bits": {"method": FEW, "stepsize": ef.Armijo(), "direction": ef.LBFGS(), "downlink": ef.FittedStep()},
 }
 
@@ -275,7 +281,7 @@ def test_what_needs_a_bound_says_so_and_what_to_use_instead(rule):
         ef.solve(squares(), TOP, rule, rounds=1)
 
 
-def test_a_given_bound_gives_a_step_and_a_certificate_and_an_estimated_one_no_certificate():
+def test_a_given_bound_gives_a_step_and_a_certificate_and_an_estimated_one_or_none_no_certificate():
     norms = [float(np.linalg.eigvalsh([[2 * i + 1, -1], [-1, 1]]).max()) for i in range(N)]
     given, guessed = squares(smoothness=norms), squares(smoothness=ef.Estimated(steps=40))
     assert np.allclose(guessed.norms, norms, rtol=1e-4)
@@ -284,6 +290,8 @@ def test_a_given_bound_gives_a_step_and_a_certificate_and_an_estimated_one_no_ce
     assert "the L_i were estimated" in str(runs[1].certificate)
     assert ef.verify(runs[0]).verdict == "held"
     assert ef.verify(runs[1]).verdict == "not applicable"
+    unknown = ef.verify(ef.solve(squares(), TOP, ef.Constant(0.01), rounds=50))
+    assert str(unknown).startswith("not applicable: nothing bounds the curvature of the f_i")
     with pytest.raises(ValueError, match=r"at most every client's L_i is known.*RareFeatures, Weighted"):
         ef.solve(given, TOP, ef.Best(), rounds=1)
     assert "bound (given)" in str(ef.analyse(given, ef.TopK(1)))

@@ -5,6 +5,12 @@ features J_i. A compressor is a function (u, i, t) -> dense vector, where u is i
 """
 
 from reference.compressors import *  # noqa: F403
+from reference.dual import *  # noqa: F403
+from reference.local import *  # noqa: F403
 from reference.methods import *  # noqa: F403
 from reference.problems import *  # noqa: F403
+from reference.relatives import *  # noqa: F403
 from reference.searching import *  # noqa: F403
+from reference.second_order import *  # noqa: F403
+from reference.three_points import *  # noqa: F403
+from reference.unbiased import *  # noqa: F403

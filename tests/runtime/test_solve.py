@@ -35,7 +35,7 @@ def test_history_has_a_row_per_recorded_round_with_the_first_and_the_last(proble
 
 def test_history_turns_into_a_frame(problem):
     history = run(problem).history
-    frame = history.to_frame()
+    frame = history.to_pandas()
     assert list(frame.columns) == list(COLUMNS)
     assert frame["uplink_bits"].dtype == np.int64
     pd.testing.assert_frame_equal(frame, pd.DataFrame(history))

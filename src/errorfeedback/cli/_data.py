@@ -18,15 +18,15 @@ from errorfeedback.data.rows import Data
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.engines.mpi import MPI
+from errorfeedback.engines.ray import Ray
 from errorfeedback.engines.threads import Threads
-from errorfeedback.estimators.model_file import Saved, load
+from errorfeedback.estimators.model_file import Saved, load_model
 from errorfeedback.planner.network import quantity
 
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
-MODEL = "model.npz"
 MOST_NOTES = 40
 """A folder may have thousands of parts, each with something to say."""
-ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI}
+ENGINES: dict[str, Callable[[], Engine]] = {"local": Local, "threads": Threads, "mpi": MPI, "ray": Ray}
 
 
 def engine_of(name: str, timeout: float | None) -> Engine:
@@ -100,9 +100,7 @@ def groups_of(path: Path | None, data: Data) -> NDArray[Any] | None:
 
 def model_and_data(run: Path, source: str, reading: Reading) -> tuple[Saved, Data]:
     """A trained model and data in its encoding."""
-    if not run.exists():
-        raise FileNotFoundError(f"{run}: no such folder or model file; `errorfeedback train DATA --out {run}` makes one")
-    saved = load(run / MODEL if run.is_dir() else run)
+    saved = load_model(run)
     given = reading.target if reading.target is not None else saved.provenance.get("target")
     rows = read(source, replace(reading, target=given), encoding=saved.encoding)
     say(rows.notes)

@@ -1,4 +1,4 @@
-"""The progress of a reproduction: one bar for all rounds, and one for each curve that is running."""
+"""The progress of a reproduction or a comparison: one bar for all rounds, and one for each curve that is running."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ def display(jobs: Sequence[Job], shown: bool) -> Iterator[Display]:
 
 class _Jobs:
     def __init__(self, bars: ProgressBars, jobs: Sequence[Job]) -> None:
-        self.bars, self.total = bars, len(jobs)
-        self.all = bars.add_task(f"0 of {self.total} parts", total=sum(job.work for job in jobs))
+        self.bars = bars
+        self.work = {job.fingerprint: job.work for job in jobs}
+        self.all = bars.add_task(f"0 of {len(self.work)} parts", total=sum(self.work.values()))
         self.rounds: dict[Job, int] = {}
         self.lines: dict[Job, int] = {}
         self.done = 0
 
     def show(self, job: Job, rounds: int, finished: bool) -> None:
         self.rounds[job] = max(rounds, self.rounds.get(job, 0))
+        self.work.setdefault(job.fingerprint, job.work)  # a job that others have made necessary
         if finished:
             self.done += 1
             if job in self.lines:
@@ -35,4 +37,5 @@ class _Jobs:
             self.bars.update(self.lines[job], completed=rounds)  # type: ignore[arg-type]
         else:
             self.lines[job] = self.bars.add_task(f"  {job.problem.slug}: {job.label}", total=job.work, completed=rounds)
-        self.bars.update(self.all, completed=sum(self.rounds.values()), description=f"{self.done} of {self.total} parts")
+        done = f"{self.done} of {len(self.work)} parts"
+        self.bars.update(self.all, completed=sum(self.rounds.values()), total=sum(self.work.values()), description=done)

@@ -13,7 +13,7 @@ from errorfeedback.storage.checkpoint import Folder, trusted
 from errorfeedback.storage.files import write
 
 FILE = "training.ef"
-FREE = ("out", "network", "quiet", "engine", "timeout", "checkpoint")
+FREE = ("out", "network", "quiet", "live", "engine", "timeout", "checkpoint")
 """Options that may change while a run goes on: they do not change the model."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -11,19 +12,22 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from errorfeedback.cli._data import MODEL
 from errorfeedback.cli._inputs import Estimator
+from errorfeedback.cli._run_files import CLIENTS, HISTORY, ClientTraffic
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
-from errorfeedback.estimators.model_file import save
+from errorfeedback.estimators.model_file import MODEL, save
 from errorfeedback.planner.network import Links, elapsed
 from errorfeedback.planner.units import human_bytes, human_seconds
+from errorfeedback.plots.run_curves import RunCurves
 from errorfeedback.report.page import Cell, Table
-from errorfeedback.report.training_page import TrainingCurves, TrainingReport, training_page
+from errorfeedback.report.training_page import TrainingReport, training_page
 
 HEAVIEST = 30
 """Weights in the report."""
-HISTORY, PAGE = "history.json", "report.html"
+HELD = "held out"
+"""What rows are called that training does not see."""
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,13 @@ class Outcome:
     links: Links | None
     target: str | None
     command: str
+    more: Sequence[tuple[str, Any]] = ()
+    """What else there is to say about the run."""
 
     def write(self, out: Path) -> None:
         """Write everything, and say what it is."""
         wire = self._seconds()
-        facts = self._facts() + self._times(wire)
+        facts = [*self._facts(), *self._times(wire), *self.more]
         provenance = {
             **dict(facts),
             **{rows: judged.scores for rows, judged in self.judged.items()},
@@ -66,7 +72,8 @@ class Outcome:
         written = [save(out / MODEL, self.model, self.data.encoding, provenance), out / HISTORY]
         columns = {name: column.tolist() for name, column in self.model.history_.items()}
         written[-1].write_text(json.dumps(columns), encoding="utf-8")
-        curves = TrainingCurves(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
+        written.append(ClientTraffic(self.model.clients_.tolist(), *self.model.traffic_).write(out / CLIENTS))
+        curves = RunCurves(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
         written += training_page(self._report(facts), curves).write_where_possible(out / PAGE)
         lines = [f"{name}: {value}" for name, value in facts]
         lines += [f"{rows}: {judged}" for rows, judged in self.judged.items()]
@@ -79,7 +86,7 @@ class Outcome:
     def _facts(self) -> list[tuple[str, Any]]:
         model = self.model
         rows = {name: judged.rows for name, judged in self.judged.items()}
-        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name != "training"]
+        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name.startswith(HELD)]
         facts: list[tuple[str, Any]] = [
             ("data", self.data.name),
             ("rows", self.judged["training"].rows),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from inspect import cleandoc
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -52,11 +53,23 @@ def app() -> typer.Typer:
         name="errorfeedback", cls=Verbs, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     made.callback()(_group)
-    for info in sorted(iter_modules(verbs.__path__), key=lambda info: info.name):
-        if not info.name.startswith("_"):
-            verb = getattr(import_module(f"{verbs.__name__}.{info.name}"), info.name)
-            made.command(info.name.replace("_", "-"), short_help=cleandoc(verb.__doc__).splitlines()[0])(verb)
+    _add(made, verbs)
     return made
+
+
+def _add(group: typer.Typer, package: ModuleType) -> None:
+    """The verbs of a package; a package in it is a group of its own, with its docstring for help."""
+    for info in sorted(iter_modules(package.__path__), key=lambda info: info.name):
+        if info.name.startswith("_"):
+            continue
+        module, name = import_module(f"{package.__name__}.{info.name}"), info.name.strip("_").replace("_", "-")
+        if info.ispkg:
+            inner = typer.Typer(help=module.__doc__, no_args_is_help=True, rich_markup_mode=None)
+            _add(inner, module)
+            group.add_typer(inner, name=name)
+        else:
+            verb = getattr(module, info.name)
+            group.command(name, short_help=cleandoc(verb.__doc__).splitlines()[0])(verb)
 
 
 def _tell_version(asked: bool) -> None:

@@ -18,9 +18,9 @@ from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.inspection import inspect as inspect_problem
 from errorfeedback.planner.network import Links
 from errorfeedback.plots.draw import save
-from errorfeedback.plots.inspection_figures import costs, promises, rarity
 from errorfeedback.problems.conversation import alone
 from errorfeedback.report.comparison_page import results
+from errorfeedback.report.inspection_figures import costs, promises, rarity
 from errorfeedback.report.inspection_page import inspection_page
 
 BAR = 40

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
 from errorfeedback.cli._inputs import Estimator, estimator_of, has_classes, rows_of
 from errorfeedback.cli._kept import keep
-from errorfeedback.cli._outcome import Judged, Outcome
+from errorfeedback.cli._live import live_page
+from errorfeedback.cli._outcome import HELD, Judged, Outcome
 from errorfeedback.cli._progress import one_run
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.core import Floats
@@ -61,7 +62,7 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
         if links is not None:
             links.of(names.tolist())  # every client has one
         _fit(model, data, held, options, on, len(names))
-        judged = {} if held is None else {f"held out ({options.valid})": _judged(model, [_said(model, held)])}
+        judged = {} if held is None else {f"{HELD} ({options.valid})": _judged(model, [_said(model, held)])}
         judged["training"] = _judged(model, on.converse(lambda seat: _heard(_said(model, data))))
         if on.leads:
             Outcome(model, data, judged, _drawn(options), links, options.target, command).write(options.out)
@@ -69,14 +70,18 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
 
 def _fit(model: Estimator, data: Data, held: Data | None, options: Training, on: Engine, n: int) -> None:
     assert data.y is not None, "data without a target is refused"
-    with one_run(options.rounds, on.leads and not options.quiet) as at, warnings.catch_warnings():
+    with (
+        one_run(options.rounds, on.leads and not options.quiet) as at,
+        live_page(options.live and on.leads, n, f"Training on {data.name}") as live,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", TrainingWarning)  # they are among the results
         model.fit(
             data.A,
             data.y,
             groups=data.clients,
             sample_weight=data.weights,
-            watch=_view(at, n),
+            watch=_view(at, n, live),
             valid=None if held is None else (held.A, np.asarray(held.y), held.weights),
             engine=on,
             checkpoint=None if options.checkpoint is None else Checkpoint(options.checkpoint, seconds=SECONDS),
@@ -151,10 +156,13 @@ def _judged(model: Estimator, everyone: list[tuple[Floats, Any, Floats | None]])
     return Judged(len(y), measured(model, scores, y, weights))
 
 
-def _view(at: Callable[[int, str], None], n: int) -> Callable[[dict[str, float]], None]:
+def _view(
+    at: Callable[[int, str], None], n: int, live: Callable[[dict[str, float]], None]
+) -> Callable[[dict[str, float]], None]:
     """Follows the run."""
 
     def show(row: dict[str, float]) -> None:
+        live(row)
         words = f"loss {row['f']:.6g}, step {row['gamma']:.4g}, {row['uplink_bits'] / 8e3 / n:,.1f} kB up per client"
         if "validation" in row:
             words += f", validation loss {row['validation']:.4f}"

@@ -36,7 +36,7 @@ class Bending:
 
     def __init__(self, problem: Problem, compressor: Contractive) -> None:
         if not (isinstance(problem, Twice) and problem.bends):
-            raise ValueError(f"{problem} has no Hessians to tell; use ef.LBFGS() in place of ef.Curvature()")
+            raise ValueError(f"{type(problem).__name__} has no Hessians to tell; use ef.LBFGS() in place of ef.Curvature()")
         self.problem: Twice = problem
         self.compressor = compressor
         self.estimate = Lifted(np.zeros(0))

@@ -2,7 +2,7 @@
 
 A memory is None, a number or text, or a tuple, list, dict or dataclass of memories, or an array with one entry (of any
 shape) per position of the lifted space, one per pair of a client's features, or one per client; an empty array stands for
-nothing yet. What is the same on every shard is `Shared`, whatever its shape.
+nothing yet. What has one number per row is a `RowMemory`. What is the same on every shard is `Shared`, whatever its shape.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from errorfeedback.core import RowMemory
 from errorfeedback.sparsity.support import Support
 from errorfeedback.storage.packing import fingerprint
 
@@ -42,7 +43,11 @@ def cut_memory(memory: Any, lengths: Sequence[Lengths]) -> list[Any]:
     clients, positions, pairs = (np.concatenate([[0], np.cumsum(column)]) for column in zip(*lengths, strict=True))
     ends = {int(each[-1]): each for each in (pairs, positions, clients, np.zeros_like(clients))}
 
-    def piece(array: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
+    def piece(array: np.ndarray[Any, Any] | RowMemory, k: int) -> np.ndarray[Any, Any] | RowMemory:
+        if isinstance(array, RowMemory):
+            lo, hi = clients[k], clients[k + 1]
+            first, last = array.counts[:lo].sum(), array.counts[:hi].sum()
+            return RowMemory(array.values[first:last].copy(), array.counts[lo:hi].copy())
         if len(array) not in ends:
             raise ValueError(
                 f"a client memory has {len(array)} entries; it must have one per position ({positions[-1]}), "
@@ -50,10 +55,11 @@ def cut_memory(memory: Any, lengths: Sequence[Lengths]) -> list[Any]:
             )
         return array[ends[len(array)][k] : ends[len(array)][k + 1]].copy()
 
-    return [map_memory(lambda leaf, k=k: piece(leaf, k), memory) for k in range(len(lengths))]
+    of = (np.ndarray, RowMemory)
+    return [map_memory(lambda leaf, k=k: piece(leaf, k), memory, of=of) for k in range(len(lengths))]
 
 
-def map_memory(leaf: Callable[..., Any], *trees: Any, of: type[Any] = np.ndarray) -> Any:
+def map_memory(leaf: Callable[..., Any], *trees: Any, of: type[Any] | tuple[type[Any], ...] = np.ndarray) -> Any:
     """One memory of the same structure, its arrays (or what else it is made `of`) made by `leaf` from those of the given.
 
     >>> map_memory(lambda a, b: a + b, (np.ones(2), None), (np.ones(2), None))

@@ -10,13 +10,14 @@ and then all that a `Host` answers.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import errorfeedback
 from errorfeedback.clients.joined_problem import spread_over
 from errorfeedback.clients.serving import Answering, Host, host
 from errorfeedback.clients.speaking import Speaker
-from errorfeedback.core import Model
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
@@ -25,18 +26,21 @@ from errorfeedback.problems.spread import Spread, shard_of_all
 from errorfeedback.storage.files import value_of
 from errorfeedback.storage.packing import fingerprint
 
-Joined = tuple[Spread, Model | None]
-"""The problem of all shards, and S of x = S z where they scaled it."""
+Joined = tuple[Spread, Any]
+"""The problem of all places, and what else they know then and the server is to know too."""
 
 
-class OwnRows(Answering):
-    """The clients of one place with rows of their own. `scale`: bring every feature's curvature to about 1 (`ef.scaled`)."""
+class PreparedPlace(Answering, ABC):
+    """The clients of one place with rows of their own. `verbs`: what it answers beside."""
 
-    def __init__(self, rows: GLM, scale: bool = False) -> None:
-        self.rows, self.scale = rows, scale
-        self.speaker = Speaker(self._prepare, self._report)
+    def __init__(self, verbs: dict[str, Callable[[bytes], bytes]]) -> None:
+        self.speaker = Speaker(self._prepare, _report)
         self.host: Host | None = None
-        super().__init__({**self.speaker.verbs, "start": self._start})
+        super().__init__({**self.speaker.verbs, "start": self._start, **verbs})
+
+    @abstractmethod
+    def _prepare(self, seat: Seat) -> Conversation[Joined]:
+        """What this place says to the others before round 0."""
 
     def serve(self, sent: bytes) -> bytes:
         """The answer to any request, whatever the shard has come to."""
@@ -44,9 +48,43 @@ class OwnRows(Answering):
         return super().serve(sent) if mine or self.host is None else self.host.serve(sent)
 
     @property
+    def prepared(self) -> Joined:
+        """What the conversation came to."""
+        if not self.speaker.ended:
+            raise ValueError("a shard prepares before it starts")
+        return self.speaker.result
+
+    @property
     def ended(self) -> bool:
         """Whether the run is over."""
         return self.host is not None and self.host.ended
+
+    def _start(self, body: bytes) -> bytes:
+        problem, _ = self.prepared
+        setup, expected = value_of(body, "the request")
+        for name, mine in identity_of(problem).items():
+            if expected[name] != mine:
+                raise ValueError(f"the server's {name} is {expected[name]}, and here it is {mine}: prepare again")
+        first = problem.part.support.first
+        self.host = host(problem, setup, first, first + problem.part.n)
+        return b""
+
+    def snapshot(self) -> bytes | None:
+        return None if self.host is None else self.host.snapshot()
+
+
+def _report(joined: Joined) -> Any:
+    problem, known = joined
+    return problem, known, problem.part.n
+
+
+class OwnRows(PreparedPlace):
+    """A place that was given its rows, and lets the server know S of x = S z. `scale`: bring every feature's curvature to
+    about 1 (`ef.scaled`)."""
+
+    def __init__(self, rows: GLM, scale: bool = False) -> None:
+        self.rows, self.scale = rows, scale
+        super().__init__({})
 
     def _prepare(self, seat: Seat) -> Conversation[Joined]:
         if len(set((yield self.scale))) > 1:
@@ -56,25 +94,6 @@ class OwnRows(Answering):
             part = yield from scaled_with_all(part, 1.0, 0.0)
         problem = yield from spread_over(part)
         return problem, part.scale if isinstance(part, Scaled) else None
-
-    def _report(self, joined: Joined) -> Any:
-        problem, scale = joined
-        return problem, scale, self.rows.n
-
-    def _start(self, body: bytes) -> bytes:
-        if not self.speaker.ended:
-            raise ValueError("a shard prepares before it starts")
-        problem, _ = self.speaker.result
-        setup, expected = value_of(body, "the request")
-        for name, mine in identity_of(problem).items():
-            if expected[name] != mine:
-                raise ValueError(f"the server's {name} is {expected[name]}, and here it is {mine}: prepare again")
-        first = problem.part.support.first
-        self.host = host(problem, setup, first, first + self.rows.n)
-        return b""
-
-    def snapshot(self) -> bytes | None:
-        return None if self.host is None else self.host.snapshot()
 
 
 def identity_of(problem: Problem) -> dict[str, str]:

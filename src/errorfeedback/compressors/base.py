@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from errorfeedback.core import VALUE_BITS, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.coding import FULL, Coding
-from errorfeedback.wire.frames import Frames, frame_bits
+from errorfeedback.wire.frames import Frames, frame_bits, self_counted
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
 
@@ -51,6 +51,11 @@ class Operator(ABC):
     def empty(self) -> Frames:
         """What the empty message takes."""
         return Frames(*np.zeros((2, self.support.n), dtype=np.int64))
+
+    @cached_property
+    def unannounced(self) -> Frames:
+        """What is known of a message of which clients alone know how much they send: nothing."""
+        return self_counted(np.zeros(self.support.n, dtype=np.int64), self.support.sizes, self.frames.coding)
 
     def everything(self, u: Lifted) -> Message:
         """The uncompressed message: a client sends its |J_i| values; no index is needed."""

@@ -30,6 +30,25 @@ ANSWERS = -(2**40)
 """Client i's coin is the stream ANSWERS - i: apart from the streams that compressors draw from."""
 
 
+def check_probabilities(given: float | Sequence[float]) -> float | tuple[float, ...]:
+    """One probability, or one per client, as a number or a tuple."""
+    p = np.asarray(given, dtype=np.float64)
+    if p.ndim > 1 or not p.size or not ((p > 0) & (p <= 1)).all():
+        raise ValueError(f"p = {given}; every probability must be in (0, 1]")
+    return tuple(p.tolist()) if p.ndim else float(p)
+
+
+def check_count(p: float | Sequence[float], support: Support) -> None:
+    if isinstance(p, tuple) and len(p) != support.n_total:
+        raise ValueError(f"p has {len(p)} entries, but there are {support.n_total} clients; give one per client")
+
+
+def each_probability(p: float | Sequence[float], support: Support) -> PerClient:
+    """p_i of the shard's clients."""
+    every = np.broadcast_to(np.asarray(p), (support.n_total,))
+    return PerClient(every[support.first : support.first + support.n])
+
+
 @dataclass(frozen=True)
 class Participating(Contractive):
     """A contractive compressor for clients that answer now and then; p: one probability, or one per client.
@@ -55,20 +74,15 @@ class Participating(Contractive):
     def __post_init__(self) -> None:
         if not isinstance(self.compressor, Contractive):
             raise ValueError(f"Participating needs a contractive compressor, and {self.compressor} is not")
-        p = np.asarray(self.p, dtype=np.float64)
-        if p.ndim > 1 or not p.size or not ((p > 0) & (p <= 1)).all():
-            raise ValueError(f"p = {self.p}; every probability must be in (0, 1]")
-        object.__setattr__(self, "p", tuple(p.tolist()) if p.ndim else float(p))
+        object.__setattr__(self, "p", check_probabilities(self.p))
 
     def check(self, support: Support) -> None:
         self.compressor.check(support)
-        if isinstance(self.p, tuple) and len(self.p) != support.n_total:
-            raise ValueError(f"p has {len(self.p)} entries, but there are {support.n_total} clients; give one per client")
+        check_count(self.p, support)
 
     def probabilities(self, support: Support) -> PerClient:
         """p_i of the shard's clients."""
-        p = np.broadcast_to(np.asarray(self.p), (support.n_total,))
-        return PerClient(p[support.first : support.first + support.n])
+        return each_probability(self.p, support)
 
     def alpha(self, support: Support) -> PerClient:
         return PerClient(self.probabilities(support) * self.compressor.alpha(support))
@@ -86,14 +100,16 @@ class Participating(Contractive):
         return PerClient(self.probabilities(support) * self.compressor.message_bits(support, coding))
 
     def on(self, support: Support) -> Operator:
-        return _Answers(self.compressor.on(support), self.probabilities(support))
+        return Attendance(self.compressor.on(support), self.probabilities(support))
 
     @classmethod
     def examples(cls) -> Sequence[Participating]:
         return [cls(TopK(1), 0.5)]
 
 
-class _Answers(Operator):
+class Attendance(Operator):
+    """What the operator `inner` makes of those clients that answer."""
+
     def __init__(self, inner: Operator, p: PerClient) -> None:
         super().__init__(inner.support, inner.frames)
         self.inner, self.p = inner, np.ascontiguousarray(p)
@@ -102,9 +118,7 @@ class _Answers(Operator):
     def __call__(self, u: Lifted, ctx: Round) -> Message:
         message = self.inner(u, ctx)
         frames = self._toss(message.frames, ctx)
-        positions = np.arange(self.support.size) if message.positions is None else message.positions
-        kept, units = self._kept(positions), np.repeat(self.answers, message.frames.units)
-        return Message(self.support, positions[kept], message.values[kept], frames, message.units[units])
+        return replace(message.only(self.answers), frames=frames)  # both sides know who answers
 
     def known(self, ctx: Round) -> KnownLayout:
         inner = self.inner.known(ctx)

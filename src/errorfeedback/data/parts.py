@@ -24,13 +24,23 @@ from errorfeedback.problems.conversation import Conversation, Each, Seat
 
 
 def read_folder(folder: str, reading: Reading, seat: Seat) -> Conversation[Data]:
-    """This process's part of a folder; `clients` is filled in."""
-    files = sorted(path for path in Path(folder).iterdir() if path.is_file() and not path.name.startswith("."))
+    """This process's part of a folder that all of them see; `clients` is filled in."""
+    files = files_of(folder)
     if len(files) < seat.of:
         raise ValueError(f"{folder} has {len(files)} files for {seat.of} ranks; every rank needs at least one")
     lo, hi = share([path.stat().st_size for path in files], seat)
-    raws = [open_raw(str(path), reading) for path in files[lo:hi]]
-    with about(folder):
+    return (yield from read_parts(files[lo:hi], reading, seat, folder))
+
+
+def files_of(folder: str) -> list[Path]:
+    """The part files of a folder, in the order of their names."""
+    return sorted(path for path in Path(folder).iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def read_parts(files: Sequence[Path], reading: Reading, seat: Seat, source: str) -> Conversation[Data]:
+    """This process's own files, in the encoding of all processes' files; `source` is what they are called."""
+    raws = [open_raw(str(path), reading) for path in files]
+    with about(source):
         encoding, notes = yield from _columns_of_all(raws, reading)
     parts = [raw.encoded(encoding, reading) for raw in raws]
     for data in parts:
@@ -44,7 +54,7 @@ def read_folder(folder: str, reading: Reading, seat: Seat) -> Conversation[Data]
         y=np.concatenate([data.y for data in parts if data.y is not None]),
         clients=sum(counts[: seat.number]) + clients,
         encoding=encoding,
-        name=Path(folder).name,
+        name=Path(source).name,
         weights=np.concatenate([data.weights for data in parts if data.weights is not None])
         if reading.weight_column
         else None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ class Raw(ABC):
     """One file as it is."""
 
     name: str
+    path: Path
 
     @abstractmethod
     def summary(self) -> Any:

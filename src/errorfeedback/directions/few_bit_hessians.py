@@ -144,7 +144,7 @@ class Curvature(Direction):
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        newest = _damped(triangle, answer)
+        newest = damped(triangle, answer, noise(answer.missing, answer.support))
         return replace(state, triangle=triangle, newest=newest, since=state.t, exchanges=state.exchanges + 1, decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
@@ -190,10 +190,10 @@ def noise(missing: PerClient, support: Support) -> float:
     return NOISE * support.max_over_features(PerClient(support.sizes * missing**2)) ** 0.5 / support.n_total
 
 
-def _damped(triangle: Model, answer: Hessians) -> Damped | None:
-    """None where nothing curves (all rows of a logistic loss are far from their threshold), or too much to be squared."""
+def damped(triangle: Model, answer: Hessians, least: float) -> Damped | None:
+    """With lambda = `least`. None where nothing curves (all rows of a logistic loss are far from their threshold), or too
+    much to be squared."""
     matrix = symmetric(triangle, answer.support.d)
-    least = noise(answer.missing, answer.support)
     matrix[np.diag_indices_from(matrix)] += answer.l2 * answer.units**2 + least
     if not np.isfinite(matrix).all():
         return None

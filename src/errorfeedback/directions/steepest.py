@@ -12,7 +12,12 @@ from errorfeedback.directions.base import Direction
 
 @dataclass(frozen=True)
 class Steepest(Direction):
-    """The estimate as it is."""
+    """The estimate as it is.
+
+    >>> import numpy as np
+    >>> Steepest()(None, np.zeros(2), np.array([1.0, -2.0]))[0]
+    array([ 1., -2.])
+    """
 
     is_estimate: ClassVar[bool] = True
 

@@ -165,7 +165,13 @@ class Downlink(ABC):
         """Raise where the downlink does not fit the method, or the proximal term."""
         if prox is not None and not self.knows_prox:
             raise ValueError(
-                f"{type(self).__name__} tells clients a direction, and they know nothing of {prox}; use ef.Whole()"
+                f"{type(self).__name__} tells clients a direction, and they know nothing of {type(prox).__name__}; "
+                "use ef.Whole()"
+            )
+        if method.reads_steps and not (self.lossless and (prox is None or method.adds_penalty)):
+            raise ValueError(
+                f"clients of {type(method).__name__} read the estimate off the steps: they need a lossless downlink and no "
+                "proximal term after it; use ef.Whole() or ef.Changed(), and a penalty within f"
             )
         if self.needs_everybody and not method.compressor.always:
             raise ValueError(

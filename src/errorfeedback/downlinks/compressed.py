@@ -3,7 +3,8 @@
     b = C(g - w),   w = w + b,   x = x - gamma w,
 
 where g is the server's estimate (any direction made of it) and w what everybody knows of it; w = 0 at the start. A client
-gets b on its own features, and gamma. With w = g this is the step that the server wants; the error w - g is sent later.
+gets b on its own features, and gamma. With w = g this is the step that the server wants; the error w - g is sent later. The
+step size of its theorem is `ef.RareTwoWay`.
 """
 
 from __future__ import annotations
@@ -42,14 +43,13 @@ class Compressed(Downlink):
     compressor: Contractive
 
     def __post_init__(self) -> None:
-        if not isinstance(self.compressor, (TopK, ExactOnCommon)):
-            raise ValueError(f"compressor = {self.compressor}; a downlink is compressed by TopK or ExactOnCommon")
+        check_server_side(self.compressor)
 
     def start(self, x: Model) -> Model:
         return np.zeros_like(x)
 
     def send(self, w: Model, x: Model, step: Step) -> tuple[Broadcast, Model]:
-        sent = self.compressor.on(_all_features(len(x)))(Lifted(step.direction - w), Round(0, 0))
+        sent = self.compressor.on(all_features(len(x)))(Lifted(step.direction - w), Round(0, 0))
         broadcast = Broadcast(sent.lifted(), sent.positions, (step.gamma,))
         w = self.receive(w, x, broadcast)
         step.direction, step.taken = w, Model(-step.gamma * w)
@@ -66,7 +66,13 @@ class Compressed(Downlink):
         return [cls(TopK(3))]
 
 
+def check_server_side(compressor: Contractive) -> None:
+    """Raise where clients could not tell what was sent."""
+    if not isinstance(compressor, (TopK, ExactOnCommon)):
+        raise ValueError(f"compressor = {compressor}; a downlink is compressed by TopK or ExactOnCommon")
+
+
 @lru_cache(maxsize=4)
-def _all_features(d: int) -> Support:
+def all_features(d: int) -> Support:
     """The server as one client that owns all features."""
     return full_support(1, d)

@@ -9,12 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import Any, NoReturn, Protocol, TypeVar
 
+import numpy as np
+
 from errorfeedback.clients.order import Order, Place, Setup
 from errorfeedback.clients.shard import Observation
-from errorfeedback.core import Model, PerClient
+from errorfeedback.core import Model, PerClient, Point
 from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.conversation import Begin, alone
+from errorfeedback.problems.conversation import Begin, Conversation, alone
+from errorfeedback.problems.spread import Spread
 from errorfeedback.wire.message import Message
 
 T = TypeVar("T")
@@ -34,9 +37,18 @@ class Engine(ABC):
         """Whether this process is the server."""
         return True
 
+    @property
+    def observes(self) -> bool:
+        """Whether a simulation may look at what the clients have: their gradients never leave other people's machines."""
+        return True
+
     def converse(self, begin: Begin[T]) -> T:
         """What a conversation comes to in this process, where every process of the engine has its side of it."""
         return alone(begin)
+
+    def losses(self, problem: Problem, x: Model) -> PerClient:
+        """f_i of all clients at x."""
+        return self.converse(lambda seat: _losses(problem, x))
 
     def guard(self) -> AbstractContextManager[None]:
         """An error in here on one process ends all of them: the others would wait for it."""
@@ -48,6 +60,12 @@ class Engine(ABC):
     @abstractmethod
     def open(self, problem: Problem, setup: Setup) -> Session:
         """Place the shards."""
+
+
+def _losses(problem: Problem, x: Model) -> Conversation[PerClient]:
+    """What every process says of its own clients."""
+    part = problem.part if isinstance(problem, Spread) else problem
+    return PerClient(np.concatenate((yield part.values(Point(x)))))
 
 
 class Session(Protocol):

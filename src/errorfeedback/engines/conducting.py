@@ -6,7 +6,6 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, TypeVar, cast
 
-from errorfeedback.core import Model
 from errorfeedback.engines.base import Transport
 from errorfeedback.engines.remote import checked, new_run
 from errorfeedback.problems.base import Problem
@@ -18,18 +17,18 @@ from errorfeedback.wire.requests import Request
 T = TypeVar("T")
 
 
-def gathered(transport: Transport, hosts: int) -> tuple[Problem, Model | None]:
-    """The problem of that many hosts with rows of their own (`OwnRows`), as a server knows it that has none; and S of
-    x = S z where they scaled it, on the active features."""
+def gathered(transport: Transport, hosts: int) -> tuple[Problem, Any]:
+    """The problem of that many hosts with rows of their own (`PreparedPlace`), as a server knows it that has none; and
+    what else they let it know: `OwnRows` S of x = S z where they scaled it, on the active features."""
     said = _Conductor(transport, hosts, None).conduct()
-    problem, scale, _ = said[0]
+    problem, known, _ = said[0]
     for k, (other, _, clients) in enumerate(said):
         transport.admit(k, clients)
         if fingerprint(other) != fingerprint(problem):
             raise ValueError(
                 f"{transport.name(k)} has come to another problem than {transport.name(0)}: one of them is wrong"
             )
-    return problem.lying([clients for _, _, clients in said]), scale
+    return problem.lying([clients for _, _, clients in said]), known
 
 
 def conducted(transport: Transport, hosts: int, begin: Begin[T]) -> T:

@@ -14,6 +14,15 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.problems.spread import Spread
 
 
+def refuse_metrics(metrics: bool) -> None:
+    """Raise where gradients would have to be looked at that stay where they are."""
+    if metrics:
+        raise ValueError(
+            "metrics=True looks at every client's gradients, which do not leave the nodes of this engine; give "
+            "metrics=False (f is recorded where the rule hears it, as ef.Armijo() does)"
+        )
+
+
 @dataclass(frozen=True)
 class Elsewhere(Engine):
     """The problem is what `ef.gathered(transport, hosts)` gave."""
@@ -21,11 +30,7 @@ class Elsewhere(Engine):
     transport: Transport
 
     def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:
-        if metrics:
-            raise ValueError(
-                "metrics=True looks at every client's gradients, which do not leave the nodes of this engine; give "
-                "metrics=False (f is recorded where the rule hears it, as ef.Armijo() does)"
-            )
+        refuse_metrics(metrics)
         if self.transport.deadline is not None:
             check_absences(setup, probes)
 

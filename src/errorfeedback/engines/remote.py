@@ -17,7 +17,7 @@ from errorfeedback.clients.own_rows import identity_of
 from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
 from errorfeedback.clients.shard import Observation
 from errorfeedback.clients.shards import LocalSession, joined
-from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.core import Integers, Model, PerClient, Round
 from errorfeedback.engines.absences import Absences
 from errorfeedback.engines.base import Interrupted, Transport
 from errorfeedback.probes.base import widths_of
@@ -26,10 +26,10 @@ from errorfeedback.sparsity.pairs import pairs_of
 from errorfeedback.sparsity.support import Support
 from errorfeedback.storage.files import LONG, content, value_of
 from errorfeedback.wire.bits import Bytes
-from errorfeedback.wire.codec import decode, decode_losses, encode
+from errorfeedback.wire.codec import decode, decode_losses, encode, said
 from errorfeedback.wire.coding import FULL, Patterns
 from errorfeedback.wire.frames import Frames
-from errorfeedback.wire.message import NOWHERE, Message
+from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 from errorfeedback.wire.requests import AWAY, CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request
 from errorfeedback.wire.truncated import numbers, patterns
 
@@ -141,11 +141,18 @@ class RemoteSession:
         operator, widths = self.operators[k], widths_of(order.probes, 8 * self.dtype.itemsize)
         known = self.setup.method.known(operator, order.ctx)
         frames = np.frombuffer(answer, dtype=np.uint8)
-        length = known.frames.cost(int(widths.sum()), 8 * self.dtype.itemsize).bits // 8 if order.curvature else len(frames)
+        length = self._length(frames, known, operator.support, widths) if order.curvature else len(frames)
         message, beside = decode(frames[:length], known, operator.support, order.ctx, self.dtype, widths)
         message.telemetry = numbers(beside, widths) if order.probes else None
         message.curvature = self._curvature(frames[length:], operator.support, order.ctx) if order.curvature else None
         return message
+
+    def _length(self, frames: Bytes, known: KnownLayout, support: Support, widths: Integers) -> int:
+        """Bytes of the clients' frames, behind which those of the curvature begin."""
+        precision = 8 * self.dtype.itemsize
+        if not known.frames.announced:
+            known = said(frames, support, widths, precision, known.frames.coding)
+        return known.frames.cost(int(widths.sum()), precision).bits // 8
 
     def _curvature(self, frames: Bytes, support: Support, ctx: Round) -> Message:
         assert self.setup.curvature is not None, "a run that asks for curvature says so before round 0"

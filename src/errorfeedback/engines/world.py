@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from time import sleep
 from typing import Any
 
 from errorfeedback.engines.heartbeat import Heart
+
+try:
+    from os import sched_yield as let_others
+except ImportError:  # a system without it
+
+    def let_others() -> None:
+        """Give the core to whoever waits for it."""
+        sleep(0)
+
 
 SPINS = 50
 """Looks at the network before a waiting rank lets go of its core."""
@@ -37,7 +46,7 @@ class World:
                 return
         with self._waiting():
             while not true():
-                os.sched_yield()
+                let_others()
 
     def _waiting(self) -> AbstractContextManager[None]:
         return nullcontext() if self.heart is None else self.heart.waiting(self.timeout)

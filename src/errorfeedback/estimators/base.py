@@ -196,11 +196,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Objective:
         """What `fit` minimises for these rows; of several processes each gives those of its own clients."""
         engine = Local() if engine is None else engine
-        return engine.converse(lambda seat: self._objective(X, y, groups, sample_weight, seat))
+        return engine.converse(lambda seat: self.objective_of_all(X, y, groups, sample_weight, seat))
 
-    def _objective(
+    def objective_of_all(
         self, X: Any, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None, seat: Seat
     ) -> Conversation[Objective]:
+        """The same as what one of several places says to the others."""
         check(self.get_params(deep=False), self.rules)
         yield from agree(lambda: {"estimator": type(self).__name__, **self.get_params()}, seat)
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
@@ -250,6 +251,25 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         """
         objective = self.objective(X, y, groups, sample_weight, engine=engine)
         return self._train(objective, watch, self._held(valid, objective.models), engine, checkpoint)
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """The attributes that say what the rows are, before a run: features, classes, the best constant guess."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
+    def fit_elsewhere(
+        self,
+        objective: Objective,
+        learned: dict[str, Any],
+        engine: Engine,
+        *,
+        watch: Watch | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        """Train where the rows are in other places, which have said what is minimised and what they have `learned`."""
+        for name, value in learned.items():
+            setattr(self, name, value)
+        return self._train(objective, watch, None, engine, checkpoint)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
         """Rows with a weight above 0: X, y, their weights and their clients."""
@@ -359,7 +379,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         known = np.atleast_2d(self.coef_)
         if self.fit_intercept:
             known = np.column_stack([known, np.atleast_1d(self.intercept_)])
-        width = objective.rows.width
+        width = objective.problem.width
         if known.size != width:
             raise ValueError(
                 f"warm_start: the last model has {known.size} numbers, the new one {width}; "
@@ -367,13 +387,14 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return known.T.ravel()
 
-    def _assign(self, x: PerColumn, models: int) -> None:
+    def become(self, x: PerColumn, models: int) -> None:
+        """The model with these numbers, one per column of the data."""
         matrix = x.reshape(-1, models).T
         self.coef_ = matrix[:, : self.n_features_in_].copy()
         self.intercept_ = matrix[:, -1].copy() if self.fit_intercept else np.zeros(models)
 
     def _set(self, trained: Trained, models: int) -> None:
-        self._assign(trained.x, models)
+        self.become(trained.x, models)
         self.n_iter_ = trained.run.rounds
         self.history_ = trained.run.history
         self.loss_ = trained.loss

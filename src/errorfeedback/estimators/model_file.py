@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,15 @@ from numpy.typing import NDArray
 import errorfeedback
 from errorfeedback.core import Floats
 from errorfeedback.data.encoding import Category, Columns, Encoding, Indices, Number, from_json, to_json
+from errorfeedback.data.read import read
+from errorfeedback.data.reading import Reading
+from errorfeedback.data.rows import Data
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.class_models import HINGE, MULTINOMIAL, REST
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.notebook import shown, table
 from errorfeedback.storage.files import LONG, WRONG, archived
 
 WITH_LOSS = "errorfeedback model 4"
@@ -41,18 +46,47 @@ KINDS: dict[str, type[LinearEF21]] = {
 }
 MISREAD = (("classifier", HINGE), ("poisson", "poisson"))
 """Kinds and losses that need format 4."""
+SHOWN = ("data", "rows", "clients", "loss", "rounds", "bytes up per client", "bytes down per client")
+"""What of its provenance a model shows at a glance."""
+MODEL = "model.npz"
+"""The model's file in the folder of a run."""
 MOST = 2**29
 """Coefficients of a model that is read: 4 GB of them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Saved:
     """What a model file holds."""
 
     model: LinearEF21
+    """The fitted estimator; its features are those of the encoding."""
     encoding: Encoding
     provenance: dict[str, Any]
+    """How it was trained, how good it was, and what that cost."""
     kind: str
+
+    def features(self, source: str) -> Data:
+        """The rows of a file in the form of the training data, as the model takes them."""
+        reading = Reading(target=self.provenance.get("target"), labelled=False)
+        return read(source, reading, encoding=self.encoding)
+
+    def predict(self, source: str) -> NDArray[Any]:
+        """What the model says about the rows of a file."""
+        return self.model.predict(self.features(source).A)
+
+    def __repr__(self) -> str:
+        return f"<{self._title}: {', '.join(f'{name}: {shown(value)}' for name, value in self._facts.items())}>"
+
+    def _repr_html_(self) -> str:
+        return table(self._title, list(self._facts.items()))
+
+    @property
+    def _title(self) -> str:
+        return f"Model: {self.kind} with {self.encoding.width:,} features"
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return {name: self.provenance[name] for name in SHOWN if name in self.provenance}
 
 
 def save(path: Path, model: LinearEF21, encoding: Encoding, provenance: dict[str, Any]) -> Path:
@@ -86,6 +120,14 @@ def save(path: Path, model: LinearEF21, encoding: Encoding, provenance: dict[str
 def _format(model: LinearEF21) -> str:
     many = isinstance(model, EF21Classifier) and len(model.classes_) > 2
     return SOFTMAX if many and model.multi_class_ == MULTINOMIAL else FORMAT
+
+
+def load_model(run: str | PathLike[str]) -> Saved:
+    """The model that `errorfeedback train` wrote into a folder, or a model file: `load_model("run/").predict("new.csv")`."""
+    path = Path(run)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such folder or model file; `errorfeedback train DATA --out {path}` makes one")
+    return load(path / MODEL if path.is_dir() else path)
 
 
 def load(path: Path) -> Saved:

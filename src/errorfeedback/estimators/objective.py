@@ -23,19 +23,19 @@ from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.problems.scaling import Scaled, scaled_with_all
+from errorfeedback.problems.scaling import Scaled, on_columns, scaled_with_all
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
     """F in the solver's variable z = x / S. Made by `penalised`."""
 
-    rows: GLM
-    """The loss of this process's clients, in the units of the data."""
-    scaling: Scaled | None
-    """The same in the variable z; None where features are taken as they are."""
     problem: Problem
     """What is solved: f of all clients, in the variable z."""
+    models: int
+    """x is a (columns, models) matrix, row after row; two classes and regression have one model."""
+    scale: Model | None
+    """(d,): the diagonal of S; None where features are taken as they are."""
     prox: ElasticNet | None
     """R in the variable z."""
     free: list[int]
@@ -43,30 +43,23 @@ class Objective:
     clients: NDArray[Any]
     """The names of all clients."""
 
-    @property
-    def models(self) -> int:
-        """x is a (columns, models) matrix, row after row; two classes and regression have one model."""
-        return self.rows.loss.outputs
-
     def model(self, z: Model | PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data; columns that no client has are 0."""
-        full = self.problem.extend(self.problem.restrict(z), np.zeros(self.rows.width))
-        return full if self.scaling is None else self.scaling.unscaled(full)
+        return self.unscaled(self.problem.extend(self.problem.restrict(z), np.zeros(self.problem.width)))
+
+    def unscaled(self, z: PerColumn) -> PerColumn:
+        """x = S z, one entry per column of the data."""
+        return z if self.scale is None else on_columns(self.problem, np.multiply, z, self.scale)
 
     def start(self, x: PerColumn) -> PerColumn:
         """z = x / S."""
-        return x if self.scaling is None else self.scaling.rescaled(x)
-
-    @property
-    def part(self) -> Problem:
-        """The loss of this process's clients, in the variable z."""
-        return self.rows if self.scaling is None else self.scaling
+        return x if self.scale is None else on_columns(self.problem, np.divide, x, self.scale)
 
     def value(self, z: Model | PerColumn, engine: Engine | None = None) -> float:
         """F; all processes of the engine must ask."""
         z = self.problem.restrict(z)
         engine = Local() if engine is None else engine
-        return float(np.mean(engine.converse(lambda seat: _values(self.part, z)))) + self.penalty(z)
+        return float(np.mean(engine.losses(self.problem, z))) + self.penalty(z)
 
     def penalty(self, z: Model) -> float:
         """R alone."""
@@ -111,9 +104,9 @@ def penalised(
     _check_size(part, rows)
     names = np.concatenate((yield rows.names))
     return Objective(
-        rows=rows,
-        scaling=scaling,
         problem=(yield from joined_problem(part, seat)),
+        models=rows.loss.outputs,
+        scale=None if scaling is None else scaling.scale,
         prox=_penalty(rows, scaling, free, l1=l1, l2=l2),
         free=free,
         clients=names,
@@ -146,11 +139,6 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
         units = scaling.unscaled(units)
     units[list(free)] = 0.0
     return ElasticNet(l1 * units, l2 * units**2)
-
-
-def _values(part: Problem, z: Model) -> Conversation[PerClient]:
-    """f_i of all clients."""
-    return PerClient(np.concatenate((yield part.values(Point(z)))))
 
 
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:

@@ -50,8 +50,8 @@ class NumberEF21(RegressorMixin, LinearEF21):  # type: ignore[misc]
     def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
         return HeldOutValues(A, numbers(y), weights, models, kind=self.value_model)
 
-    def _assign(self, x: PerColumn, models: int) -> None:
-        super()._assign(x, models)
+    def become(self, x: PerColumn, models: int) -> None:
+        super().become(x, models)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0])
 

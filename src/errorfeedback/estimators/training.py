@@ -164,16 +164,16 @@ def train(
             seed=settings.seed,
             every=settings.every,
             densely=DENSELY,
-            metrics=not recipe.stepsize.searches,  # which hears f in every round
+            metrics=engine.observes and not recipe.stepsize.searches,  # which hears f in every round
             engine=engine,
             prox=objective.prox,
             stop=stops,
             watch=watch,
             checkpoint=checkpoint,
         )
-    x = run.x if objective.scaling is None else objective.scaling.unscaled(run.x)
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
+    x = objective.unscaled(run.x)
     return Trained(x, run, objective.value(z, engine), objective.penalty(z), judged, _before(objective, run), recipe)
 
 

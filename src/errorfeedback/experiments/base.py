@@ -1,4 +1,4 @@
-"""An experiment of the paper: which jobs it needs, and what the stored numbers show.
+"""An experiment of the paper, or of one that it builds on: which jobs it needs, and what the stored numbers show.
 
 `jobs` says what to compute; `findings` looks at stored results only, so that a figure can be redrawn, and a claim
 checked again, without running anything.
@@ -60,8 +60,11 @@ class Findings:
     notes: Sequence[str] = ()
 
 
+PAPER = "Richtárik, Gasanov, Burlachenko 2023"
+
+
 class Experiment(ABC):
-    """One figure or table of the paper."""
+    """One figure or table of a paper."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -69,6 +72,10 @@ class Experiment(ABC):
     """What the paper says about it, in its words where they are short."""
     needs: ClassVar[str] = "nothing"
     """The files it needs."""
+    source: ClassVar[str] = PAPER
+    """Where it was published."""
+    differs: ClassVar[str] = ""
+    """What is not as it was published, whatever the options."""
 
     @abstractmethod
     def jobs(self, options: Options) -> Sequence[Job]: ...

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from errorfeedback import experiments
-from errorfeedback.experiments.base import Experiment
+from errorfeedback.experiments.base import PAPER, Experiment
 from errorfeedback.registry import members
 
 
 def catalogue() -> dict[str, Experiment]:
-    """By name, tables first."""
+    """By name: those of the paper, tables first, and then those of others."""
     every = [kind() for kind in members(experiments, Experiment).values()]  # type: ignore[type-abstract]
-    return {e.name: e for e in sorted(every, key=lambda e: (not e.name.startswith("table"), e.name))}
+    return {e.name: e for e in sorted(every, key=lambda e: (e.source != PAPER, not e.name.startswith("table"), e.name))}
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

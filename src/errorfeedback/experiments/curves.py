@@ -99,6 +99,12 @@ def thinned(rows: int) -> Integers:
     return np.unique(np.concatenate([[0], np.geomspace(1, rows - 1, POINTS).round().astype(np.int64)]))
 
 
+def tail(trace: Trace) -> float:
+    """The median squared gradient norm over the last tenth of the rounds; infinity for a run that left the numbers."""
+    last = trace.grad2[-max(1, len(trace.grad2) // 10) :]
+    return float(np.median(last)) if trace.finished and np.isfinite(last).all() else inf
+
+
 def traces(store: Store, runs: Sequence[Run]) -> dict[str, Trace]:
     """The stored ones among the runs, by label."""
     records = {run.label: store.load(run) for run in runs}

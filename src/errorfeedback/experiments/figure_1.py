@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from errorfeedback import api as ef
 from errorfeedback.experiments.base import Experiment, Findings, Options
-from errorfeedback.experiments.curves import GRADIENT, Trace, axes, common_level, missing, step_table, traces
+from errorfeedback.experiments.curves import GRADIENT, Trace, axes, common_level, missing, step_table, tail, traces
 from errorfeedback.experiments.jobs import Job, Run
 from errorfeedback.experiments.recipes import Images
 from errorfeedback.experiments.store import Store
@@ -107,14 +105,8 @@ def _tasks(options: Options) -> list[Task]:
 def _best(task: Task, options: Options, store: Store) -> dict[str, Trace]:
     """For each method the run with the best step among the stored ones."""
     grids = {name: traces(store, grid) for name, grid in task.runs(options).items()}
-    chosen = {name: min(grid.values(), key=_tail) for name, grid in grids.items() if grid}
+    chosen = {name: min(grid.values(), key=tail) for name, grid in grids.items() if grid}
     return {name: Trace(name, trace.record) for name, trace in chosen.items()}
-
-
-def _tail(trace: Trace) -> float:
-    """The median squared gradient norm over the last tenth of the rounds; infinity for a run that left the numbers."""
-    last = trace.grad2[-max(1, len(trace.grad2) // 10) :]
-    return float(np.median(last)) if trace.finished and np.isfinite(last).all() else np.inf
 
 
 def _bits(curves: Mapping[str, Trace]) -> dict[str, float]:

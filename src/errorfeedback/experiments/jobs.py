@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class Job(ABC):
         """Rounds to run."""
         return 0
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         text = f"{FORMAT} {__version__} {self!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -67,6 +68,10 @@ class Job(ABC):
 
     @abstractmethod
     def execute(self, watch: Watch) -> Record: ...
+
+    def served_by(self, facts: Mapping[str, Any]) -> bool:
+        """Whether a stored result with these facts is what the job asks for."""
+        return True
 
 
 @dataclass(frozen=True)

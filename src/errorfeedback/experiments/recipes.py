@@ -137,6 +137,28 @@ class LibsvmFP32(Libsvm):
 
 
 @dataclass(frozen=True)
+class PenalisedLogistic(ProblemRecipe):
+    """Logistic regression with the nonconvex penalty lam sum_j x_j^2/(1 + x_j^2), without an intercept, on n clients with
+    equal parts of the shuffled rows: the problem of EF21's own experiments."""
+
+    name: str
+    n: int
+    seed: int
+    lam: float = 0.1
+
+    @property
+    def slug(self) -> str:
+        return f"{self.name}-nonconvex-n{self.n}"
+
+    def check(self) -> None:
+        find(self.name)
+
+    def make(self) -> Problem:
+        A, y = ef.load(self.name)
+        return ef.logistic(A, y, clients=ef.Shuffled(self.n, seed=self.seed), regularizer=ef.NonconvexPenalty(self.lam))
+
+
+@dataclass(frozen=True)
 class Images(ProblemRecipe):
     """The linear auto-encoder on n clients over images with pixels in [0, 1]."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from errorfeedback.experiments.base import PAPER
 from errorfeedback.experiments.results import ExperimentResult
 from errorfeedback.report.page import TONES, Badge, Block, Cell, Code, Details, Drawing, Page, Section, Table, Text
 
 PAGE = "report.html"
 TITLE = "Error Feedback Shines when Features are Rare: reproduced"
 LEAD = (
-    "Every figure and table of the paper (Richtárik, Gasanov, Burlachenko 2023), computed again. Each claim is checked on "
+    f"Figures and tables of the paper ({PAPER}) and of those that it builds on, computed again. Each claim is checked on "
     "the numbers of this run. Hover for values, click a name in a legend to hide its curve, drag to zoom, double-click to "
     "zoom out."
 )
@@ -45,8 +46,10 @@ def _counts(result: ExperimentResult) -> list[Cell]:
 
 def _section(result: ExperimentResult) -> Section:
     findings = result.findings
+    differs = [Text(f"What differs from the original: {result.experiment.differs}")] if result.experiment.differs else []
     blocks: list[Block] = [
         Text(result.experiment.says),
+        *differs,
         *map(Drawing, findings.figures),
         *findings.open_tables,
         *findings.claims,
@@ -57,7 +60,8 @@ def _section(result: ExperimentResult) -> Section:
     blocks += [Text(note) for note in findings.notes]
     if findings.tables:
         blocks.append(Details("Constants and curves in numbers", list(findings.tables)))
-    return Section(result.experiment.name, blocks, result.experiment.title)
+    where = "" if result.experiment.source == PAPER else f" ({result.experiment.source})"
+    return Section(result.experiment.name, blocks, f"{result.experiment.title}{where}")
 
 
 def _rerun(results: Sequence[ExperimentResult]) -> Section:

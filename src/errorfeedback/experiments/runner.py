@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
@@ -25,6 +26,8 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 Display = Callable[[Job, int, bool], None]
 """(job, rounds done, finished): what a progress display is told."""
+Then = Callable[[Job], Sequence[Job]]
+"""A finished job -> what it makes necessary."""
 
 
 def cores() -> int:
@@ -48,16 +51,56 @@ def without_data(jobs: Sequence[Job]) -> dict[Job, str]:
     return {job: problems[job.problem] for job in jobs if job.problem in problems}
 
 
-def run_jobs(jobs: Sequence[Job], store: Store, *, workers: int, display: Display) -> dict[Job, str]:
-    """Run the jobs that are not stored yet; returns those that failed, with the reason."""
-    crew = _Crew(store.folder, [job for job in distinct(jobs) if not store.has(job)])
+def nothing_more(job: Job) -> Sequence[Job]:
+    """Where all jobs are known before the first one runs."""
+    return ()
+
+
+def run_jobs(
+    jobs: Sequence[Job], store: Store, *, workers: int, display: Display, then: Then = nothing_more
+) -> dict[Job, str]:
+    """Run the jobs that are not stored yet and those that they make necessary; returns those that failed, and why."""
+    crew = _Crew(store, jobs)
     try:
-        return crew.run(workers, display)
+        return crew.run(workers, display, then)
     except KeyboardInterrupt:
         crew.stop.set()
         raise
     finally:
         crew.close()
+
+
+def run_here(jobs: Sequence[Job], store: Store, *, display: Display, then: Then = nothing_more) -> dict[Job, str]:
+    """The same in this process, one after the other: for problems that no other process can be sent."""
+    queue, failed = _Queue(store, jobs), dict[Job, str]()
+    while queue.waiting:
+        job = queue.waiting.pop()
+        news = _done(store.folder, job, partial(_show_rounds, display, job))
+        if news.failure is not None:
+            failed[job] = news.failure
+        queue.add(then(job))
+        display(job, news.rounds, True)
+    return failed
+
+
+def _show_rounds(display: Display, job: Job, rounds: int) -> None:
+    display(job, rounds, False)
+
+
+class _Queue:
+    """The jobs that wait, each once."""
+
+    def __init__(self, store: Store, jobs: Iterable[Job]) -> None:
+        self.store, self.known = store, set[str]()
+        self.waiting: list[
+            Job
+        ] = []  # taken from the end: the last ones are the long ones, and short ones fill the end evenly
+        self.add(jobs)
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        new = [job for job in distinct(jobs) if job.fingerprint not in self.known and not self.store.has(job)]
+        self.known |= {job.fingerprint for job in new}
+        self.waiting += new
 
 
 @dataclass(frozen=True)
@@ -90,18 +133,17 @@ class _Worker:
 class _Crew:
     """Worker processes and the jobs that wait for them."""
 
-    def __init__(self, folder: Path, jobs: Sequence[Job]) -> None:
-        self.folder = folder
-        self.waiting = list(jobs)  # taken from the end: the last ones are the long ones, and short ones fill the end evenly
+    def __init__(self, store: Store, jobs: Sequence[Job]) -> None:
+        self.folder, self.queue = store.folder, _Queue(store, jobs)
         self.context = multiprocessing.get_context("spawn")
         self.stop = self.context.Event()
         self.busy: dict[Connection, _Worker] = {}
 
-    def run(self, workers: int, display: Display) -> dict[Job, str]:
+    def run(self, workers: int, display: Display, then: Then) -> dict[Job, str]:
         """Until every job is finished or failed."""
         failed: dict[Job, str] = {}
-        while self.waiting or self.busy:
-            while self.waiting and len(self.busy) < workers:
+        while self.queue.waiting or self.busy:
+            while self.queue.waiting and len(self.busy) < workers:
                 self._start()
             for line in wait(list(self.busy)):
                 worker = self.busy[line]  # type: ignore[index]
@@ -109,6 +151,7 @@ class _Crew:
                 if news.failure is not None:
                     failed[job] = news.failure
                 if news.finished:
+                    self.queue.add(then(job))
                     self._next(worker)
                 display(job, news.rounds, news.finished)
         return failed
@@ -119,14 +162,14 @@ class _Crew:
             process = self.context.Process(target=_work, args=(self.folder, theirs, self.stop), daemon=True)
             process.start()
         theirs.close()
-        worker = _Worker(process, ours, self.waiting.pop())
+        worker = _Worker(process, ours, self.queue.waiting.pop())
         self.busy[ours] = worker
         ours.send(worker.job)
 
     def _next(self, worker: _Worker) -> None:
         """Another job for a worker, or its end."""
-        if self.waiting and worker.process.is_alive():
-            worker.job = self.waiting.pop()
+        if self.queue.waiting and worker.process.is_alive():
+            worker.job = self.queue.waiting.pop()
             worker.line.send(worker.job)
         else:
             del self.busy[worker.line]

@@ -29,7 +29,8 @@ class Store:
         return self.folder / "curves" / f"{job.file}.csv"
 
     def has(self, job: Job) -> bool:
-        return self.path(job).is_file()
+        """Whether there is a result that serves the job."""
+        return self.load(job) is not None
 
     def save(self, job: Job, record: Record, seconds: float) -> None:
         """The facts first: a CSV that is there is complete."""
@@ -44,9 +45,9 @@ class Store:
 
     def load(self, job: Job) -> Record | None:
         """The stored result of exactly this job, if there is one."""
-        if not self.has(job):
-            return None
         path = self.path(job)
+        if not path.is_file():
+            return None
         try:
             facts, curve = (
                 json.loads(path.with_suffix(".json").read_text(encoding="utf-8")),
@@ -56,9 +57,11 @@ class Store:
                 raise ValueError("the checksum is another")
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise ValueError(
-                f"{path} or the .json beside it is damaged ({error}); delete both, and `errorfeedback reproduce` with "
-                f"--out {self.folder} computes them again"
+                f"{path} or the .json beside it is damaged ({error}); delete both, and the command that wrote into "
+                f"{self.folder} computes them again"
             ) from error
+        if not job.served_by(facts):
+            return None
         head, *_ = curve.splitlines()
         table = np.loadtxt(StringIO(curve), delimiter=",", ndmin=2, skiprows=1)
         return Record({name: table[:, k] for k, name in enumerate(head.split(","))}, facts)

@@ -27,6 +27,11 @@ from errorfeedback.problems.own import OwnProblem, owned_support
 NEAR = 0.1
 """How far from the start, in every number, the model itself is compared with what clients compute."""
 
+SUMMED = (
+    "the loss doubles where every row of data is given twice: it is the sum over the rows; give their mean, or one number "
+    'per row (reduction="mean" or "none")'
+)
+
 
 class Framework(ABC):
     """What computes the model."""
@@ -202,9 +207,18 @@ def _check_whole(problem: ModelProblem, seed: int) -> None:
             raise ValueError(
                 f"client {i}: from its own rows of the tables f_i is {values[i]:.6g}, its slope in "
                 f"{described(problem.parameters, j)} {ours[j]:.6g}, from the whole model {value:.6g} and {whole[j]:.6g}; "
-                "name a table in common= that is used otherwise than by looking up rows, and give a loss of one number (the "
-                "mean) to a model that mixes rows of data"
+                "name a table in common= that is used otherwise than by looking up rows (in JAX: leave it out of tables=), "
+                "and give a loss of one number (the mean) to a model that mixes rows of data"
             )
+
+
+def doubled(value: float, twice: float) -> bool:
+    """Whether the loss of the same rows, each given twice, is twice the loss.
+
+    >>> doubled(3.0, 6.0), doubled(3.0, 3.0), doubled(0.0, 0.0)
+    (True, False, False)
+    """
+    return value != 0 and abs(twice - 2 * value) <= 1e-3 * abs(value)
 
 
 def checked_weights(weights: Sequence[float] | None, n: int) -> list[float]:

@@ -17,6 +17,8 @@ import numpy as np
 from errorfeedback.compressors.base import Compressor, Operator
 from errorfeedback.core import VALUE_BITS, Lifted, Model, PerClient, Round
 from errorfeedback.methods.node import Node
+from errorfeedback.problems.base import Problem
+from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.frames import frame_bits
 from errorfeedback.wire.message import KnownLayout, Message
@@ -44,10 +46,17 @@ class Method(ABC):
     """Clients keep gradient estimates and send what is missing from them."""
     rests: ClassVar[bool] = False
     """A client that does not answer in a round does nothing in it, so that it need not know x."""
+    announces: ClassVar[bool] = True
+    """Both sides know before a round how many values every client sends in it."""
     mirrors: ClassVar[bool] = False
     """What a client remembers is what its messages add up to (`mirrored`), so that whoever has heard them knows it."""
     memory: ClassVar[int] = 0
     """Numbers that a client keeps per feature between rounds."""
+    adds_penalty: ClassVar[bool] = False
+    """Its estimate leads to the minimum of f and the server's penalty: no proximal step follows it."""
+    reads_steps: ClassVar[bool] = False
+    """Its clients find the estimate g again in how x has moved, x - x+ = gamma g: gamma must be the same in every round, and
+    nothing else may move x."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.compressor, self.requires):
@@ -60,6 +69,17 @@ class Method(ABC):
         """The method with everything filled in that depends on all clients."""
         self.compressor.check(support)
         return self
+
+    def check_penalty(self, prox: ElasticNet | None) -> None:  # noqa: B027  (most methods know nothing of it)
+        """Raise where the method does not know what to do with the server's penalty."""
+
+    def knowing(self, gamma: float | None) -> Self:
+        """The method whose clients know the step size of all rounds; None: it varies."""
+        return self
+
+    def lacking(self, problem: Problem) -> str:
+        """What the method asks of a problem and this one does not have; empty where it has all."""
+        return ""
 
     @abstractmethod
     def init(self, node: Node, ctx: Round) -> tuple[Message, Any]:

@@ -12,4 +12,12 @@ from errorfeedback.methods.base import Memoryless
 
 @dataclass(frozen=True)
 class DCGD(Memoryless):
-    """Compression without error feedback."""
+    """Compression without error feedback: where clients disagree it stops short of the minimum, or diverges.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> methods = ef.DCGD(ef.TopK(1)), ef.EF21(ef.TopK(1))
+    >>> left = [ef.solve(problem, m, ef.Constant(0.05), rounds=500).history["grad_norm2"][-1] for m in methods]
+    >>> bool(left[1] < left[0] / 100)
+    True
+    """

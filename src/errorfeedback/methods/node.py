@@ -41,7 +41,7 @@ class Node:
         if rows is not None and not self.problem.samples:
             raise ValueError(
                 f"{type(self.problem).__name__} takes no gradients over a sample of its rows; use a method on all of them "
-                "(batch=None), or a problem that says it `samples`"
+                "(batch=None), or a problem that says it `samples` (ef.problem does with rows=)"
             )
         self._holds_here = self._has_read = False
         self.problem.gradients(self.at if at is None else at, self._scratch, rows=rows)

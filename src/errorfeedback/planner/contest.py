@@ -10,7 +10,7 @@ behind, the lowest loss first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -22,21 +22,23 @@ from errorfeedback.core import Floats
 from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
+from errorfeedback.planner.limits import Limit
 from errorfeedback.planner.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.runtime.solve import solve
-from errorfeedback.runtime.stopping import Progress, Stop
+from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.history import History
 from errorfeedback.theory.analysis import analyse
 
 GOAL = 0.01
 """The winner is the first that leaves no more than this share of the way from the start to the best loss."""
+THEOREM, AUTOMATIC, HINDSIGHT = "theorem", "automatic", "in hindsight"
+"""Who chose a step size."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Contestant:
     """A method with a step size, as tables call it."""
 
@@ -45,42 +47,64 @@ class Contestant:
     rule: StepSize
     direction: Direction | None = None
     downlink: Downlink | None = None
+    entrant: str = ""
+    """What it is without its step size; its own label where nobody says."""
+    choice: str = ""
+    """THEOREM, AUTOMATIC (a rule on the way) or HINDSIGHT; empty where nobody says."""
+
+    def run(
+        self,
+        problem: Problem,
+        *,
+        rounds: int,
+        seed: int = 0,
+        every: int = 1,
+        densely: int = 0,
+        prox: ElasticNet | None = None,
+        networks: Sequence[Network] | None = None,
+        max_bytes: float = inf,
+        max_seconds: float = inf,
+        watch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Result:
+        """One run of it within the limits. `networks`: the link of every client."""
+        wire = None if networks is None else Wire(*traffic(analyse(problem, self.method.compressor)), Pace.of(networks))
+        return solve(
+            problem,
+            self.method,
+            self.rule,
+            direction=self.direction,
+            downlink=self.downlink,
+            rounds=rounds,
+            seed=seed,
+            every=every,
+            densely=densely,
+            stop=[Limit(max_bytes, max_seconds, wire)],
+            prox=prox,
+            watch=watch,
+        )
+
+    def entry(
+        self, problem: Problem, histories: Sequence[History], stopped: str, networks: Sequence[Network] | None = None
+    ) -> Entry:
+        """What its runs were, one history for every seed; `stopped`: why they ended."""
+        shown = typical(histories)
+        parts = traffic(analyse(problem, self.method.compressor))
+        seconds = None if networks is None else elapsed(shown, *parts, networks)
+        who = self.entrant or self.label
+        return Entry(
+            self.label, shown, problem.n, self.rule.tells_loss, stopped, seconds, who, self.choice, tuple(histories)
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class Limit(Stop):
-    """At most that many bytes per client, up and down, or seconds on the network. Both count from the end of round 0 on: no
-    method stops before its set-up is paid."""
-
-    bytes: float = inf
-    seconds: float = inf
-    wire: Wire | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("bytes", "seconds"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} = {getattr(self, name)}; a limit must be above 0")
-        if self.wire is None and self.seconds < inf:
-            raise ValueError(f"a limit of {self.seconds:g} seconds on the network needs a network")
-
-    def start(self) -> tuple[float, float]:
-        return 0.0, 0.0
-
-    def next(self, state: tuple[float, float], seen: Progress) -> tuple[str, tuple[float, float]]:
-        """state: bits up and down at the end of round 0."""
-        if seen.t == 0:
-            return "", (seen.bits, seen.down_bits)
-        up, down = seen.bits - state[0], seen.down_bits - state[1]
-        if up + down >= 8 * self.bytes:
-            return f"{human_bytes(self.bytes)} per client, up and down, spent at round {seen.t}", state
-        if self.wire is not None and self.wire.seconds(seen.t, up * self.wire.n, down * self.wire.n) >= self.seconds:
-            return f"{human_seconds(self.seconds)} on the network spent at round {seen.t}", state
-        return "", state
+def typical(histories: Sequence[History]) -> History:
+    """The run whose loss at the end is the median (of two, the lower one); a run that left the numbers is the worst."""
+    order = sorted(histories, key=lambda history: (not np.isfinite(history["f"][-1]), history["f"][-1]))
+    return order[(len(order) - 1) // 2]
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One contestant's run."""
+    """One contestant's run; of several seeds the typical one."""
 
     label: str
     history: History
@@ -89,6 +113,12 @@ class Entry:
     stopped: str
     seconds: Floats | None
     """On the network, until every recorded round."""
+    entrant: str = ""
+    """The method without its step size."""
+    choice: str = ""
+    """Who chose the step size."""
+    seeds: tuple[History, ...] = ()
+    """The runs of all seeds."""
 
     @cached_property
     def up(self) -> Floats:
@@ -118,6 +148,19 @@ class Entry:
     def lowest(self) -> float:
         """The lowest loss on the way."""
         return float(self._finite.min())
+
+    @property
+    def gamma(self) -> float:
+        """The step size; of a rule that moves, the median over the recorded rounds."""
+        return float(np.median(self.history["gamma"]))
+
+    def band(self, column: str) -> tuple[Floats, Floats] | None:
+        """The least and the largest over the seeds, as far as all of them went; None where they agree."""
+        rows = min(len(history["round"]) for history in (self.history, *self.seeds))
+        every = np.array([history[column][:rows] for history in self.seeds])
+        if len(every) < 2 or np.array_equal(every.min(axis=0), every.max(axis=0), equal_nan=True):
+            return None
+        return every.min(axis=0), every.max(axis=0)
 
     @cached_property
     def _finite(self) -> Floats:
@@ -213,32 +256,14 @@ def hold(
     contestants: Iterable[Contestant],
     *,
     rounds: int,
-    seed: int = 0,
     every: int = 1,
     prox: ElasticNet | None = None,
     networks: Sequence[Network] | None = None,
-    max_bytes: float = inf,
-    max_seconds: float = inf,
 ) -> Iterator[Entry]:
-    """Run the contestants one after the other, each within the same limits. `networks`: the link of every client."""
+    """Run the contestants one after the other."""
     for each in contestants:
-        parts = traffic(analyse(problem, each.method.compressor))
-        wire = None if networks is None else Wire(*parts, Pace.of(networks))
-        stop = [Limit(max_bytes, max_seconds, wire)]
-        run = solve(
-            problem,
-            each.method,
-            each.rule,
-            direction=each.direction,
-            downlink=each.downlink,
-            rounds=rounds,
-            seed=seed,
-            every=every,
-            stop=stop,
-            prox=prox,
-        )
-        seconds = None if networks is None else elapsed(run.history, *parts, networks)
-        yield Entry(each.label, run.history, problem.n, each.rule.tells_loss, run.stopped, seconds)
+        run = each.run(problem, rounds=rounds, every=every, prox=prox)
+        yield each.entry(problem, [run.history], run.stopped, networks)
 
 
 def summary(contest: Contest) -> dict[str, Any]:
@@ -251,6 +276,8 @@ def summary(contest: Contest) -> dict[str, Any]:
         final, lowest = _number(entry.final), _number(entry.lowest)
         return {
             "method": entry.label,
+            "step": {"chosen": entry.choice or None, "gamma": _number(entry.gamma)},
+            "seeds": max(1, len(entry.seeds)),
             "final_loss": final,
             "lowest_loss": lowest,
             "stopped": entry.stopped,

@@ -15,12 +15,12 @@ from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef14 import EF14
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
-from errorfeedback.planner.contest import Contestant
+from errorfeedback.planner.contest import AUTOMATIC, Contestant
 from errorfeedback.planner.network import Network
 from errorfeedback.planner.recipe import few_bits, first_order
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.registry import members
+from errorfeedback.registry import members, required
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import Fixed, StepSize
 from errorfeedback.stepsizes.best import Best
@@ -55,7 +55,7 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
     bound, theory = method.bind(problem.support), analyse(problem, method.compressor)
     same: dict[str, tuple[list[str], StepSize]] = {}
     for name, kind in members(stepsizes, StepSize).items():  # type: ignore[type-abstract]
-        if kind not in (Constant, Best) and kind.speaks_of(method):
+        if kind is not Best and not required(kind) and kind.speaks_of(method):
             rule = kind()
             key = f"{rule.gamma(theory, bound):.12g}" if isinstance(rule, Fixed) else name
             same.setdefault(key, ([], rule))[0].append(name)
@@ -66,7 +66,7 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
 def by_default(problem: Problem, prox: ElasticNet | None = None, networks: Sequence[Network] | None = None) -> Contestant:
     """What `errorfeedback train` runs where nobody names K."""
     recipe = few_bits(problem, networks, TOLERANCE) if prox is None or prox.smooth else first_order()
-    return Contestant(BY_DEFAULT, recipe.method, recipe.stepsize, recipe.direction, recipe.downlink)
+    return Contestant(BY_DEFAULT, recipe.method, recipe.stepsize, recipe.direction, recipe.downlink, BY_DEFAULT, AUTOMATIC)
 
 
 def trainable(k: int, compress: Compress = TopK) -> Contestant:

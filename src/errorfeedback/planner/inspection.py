@@ -8,6 +8,7 @@ from typing import Any
 
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Floats
+from errorfeedback.notebook import table
 from errorfeedback.planner.census import Census, census, pattern, rows_of
 from errorfeedback.planner.contest import summary
 from errorfeedback.planner.contestants import Compress, spaced
@@ -129,12 +130,19 @@ class Inspection:
             },
         }
 
+    def __repr__(self) -> str:
+        return f"<Inspection: {self.census.n:,} clients, {self.census.d:,} features, {len(self.plans)} plans; print it>"
+
+    def _repr_html_(self) -> str:
+        """The cheapest plans."""
+        return table(self.goal(), self.rows(2), self.head())
+
     def __str__(self) -> str:
         facts = [f"{name}: {value}" for name, value in self.facts()]
         constants = [f"{c.name} = {c.value}  {c.how}" for c in self.constants]
-        table = [self.head(), *self.rows(12)]
-        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        every = [self.head(), *self.rows(12)]
+        widths = [max(len(row[k]) for row in every) for k in range(len(every[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in every]
         return "\n".join([str(self.verdict), "", *facts, "", *constants, "", f"{self.goal()}:", *lines])
 
 

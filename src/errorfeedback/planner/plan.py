@@ -17,6 +17,7 @@ import numpy as np
 
 from errorfeedback.core import VALUE_BITS, Lifted, Model, PerClient
 from errorfeedback.methods.base import Method, full_upload
+from errorfeedback.notebook import table
 from errorfeedback.planner.network import Pace
 from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.runtime.ledger import ownership_bits
@@ -113,6 +114,12 @@ class Plan:
     def price(self) -> float:
         """What plans are ranked by: seconds on the network where there is one, else bits up and down."""
         return self.total_bits if self.seconds is None else self.seconds
+
+    def _repr_html_(self) -> str:
+        sent = {"bytes up per client": round(self.up_bits / 8), "bytes down per client": round(self.down_bits / 8)}
+        time = {} if self.seconds is None else {"seconds on the network": self.seconds}
+        facts = {"step": self.gamma, "rounds": self.rounds, **sent, **time}
+        return table(f"{self.method} with {self.rule}", list(facts.items()))
 
     def json(self) -> dict[str, Any]:
         return {**vars(self), "kind": self.kind, "total_bits": self.total_bits}

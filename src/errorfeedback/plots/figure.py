@@ -34,6 +34,10 @@ class Curve:
     """Which of COLOURS; the same method has the same colour in every panel."""
     dash: int = 0
     """Which of DASHES."""
+    band: tuple[Floats, Floats] | None = None
+    """From where to where other runs of the same went, as far as all of them went; y may go on."""
+    hidden: bool = False
+    """A page draws it when the reader asks for it, print never."""
 
 
 @dataclass(frozen=True, eq=False)

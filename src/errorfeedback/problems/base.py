@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerColumn, PerRow, Point, Sample
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerColumn, PerRow, Point, Round, RowMemory, Sample
 from errorfeedback.notebook import table
 from errorfeedback.sparsity.support import Support
 
@@ -203,12 +203,36 @@ class Twice(ABC):
         """out = the upper triangles of all f_i's Hessians where the clients stand (`sparsity.pairs`), each with its entry
         (j, k) times u_j u_k of `hessian_units`."""
 
+    @abstractmethod
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        """Every client's Hessian, where it stands, times its part of v; in no units."""
+
     @property
     def hessian_units(self) -> Model:
         """(d,): u, which brings entries to like size."""
         return Model(np.ones(self.support.d))
 
     support: Support
+
+
+class Dual(ABC):
+    """A problem whose clients can ascend in the dual of f + (l2/2)||x||^2: one variable u_r per row."""
+
+    @property
+    @abstractmethod
+    def has_dual(self) -> bool:
+        """Whether they can: a loss may have no dual step that anybody wrote down."""
+
+    @abstractmethod
+    def no_duals(self) -> RowMemory:
+        """u = 0, for which x = 0."""
+
+    @abstractmethod
+    def ascend(
+        self, w: Lifted, duals: RowMemory, l2: float, sigma: float, epochs: int, ctx: Round
+    ) -> tuple[Lifted, RowMemory]:
+        """What `epochs` over each client's rows add to (1/l2) sum_r s_r u_r a_r, and their u (`losses.dual`); w is where x
+        is."""
 
 
 class Normed(ABC):
@@ -268,6 +292,14 @@ def as_bounded(problem: Problem) -> Bounded:
             "gives it a step size; use ef.Constant(gamma) or ef.Automatic()"
         )
     return problem
+
+
+def without_hessians(problem: Problem) -> str:
+    """Why nobody can ask for its Hessians; empty where they can."""
+    if isinstance(problem, Twice) and problem.bends:
+        return ""
+    kind = type(problem).__name__
+    return f"it needs Hessians, and {kind} has none to tell (a linear model of one score without a penalty has)"
 
 
 def curvature_of(problem: Problem) -> CurvatureBound:

@@ -202,7 +202,10 @@ def checked_answer(answer: Any, client: int, size: int, dtype: np.dtype[Any]) ->
             f"client {client}: the gradient has shape {gradient.shape}; it needs ({size},), as its argument has"
         )
     if gradient.dtype != dtype:
-        raise ValueError(f"client {client}: the gradient is of {gradient.dtype}, but the problem of {dtype}; give dtype=")
+        raise ValueError(
+            f"client {client}: the gradient is of {gradient.dtype}, but the problem of {dtype}; give an array of that, or "
+            "ef.problem(..., dtype=) where all functions are of another precision"
+        )
     number = float(value.reshape(()))
     if np.isfinite(number) and not np.isfinite(gradient).all():
         j = int(np.flatnonzero(~np.isfinite(gradient))[0])

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Sample
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow, Point, Round, RowMemory, Sample
 from errorfeedback.keyed import sampled_rows
-from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, ReadsAhead, Stretchable, Twice
+from errorfeedback.problems.base import Bounded, CurvatureBound, Dual, Problem, ReadsAhead, Stretchable, Twice
 from errorfeedback.problems.blocks.base import FAR, Blocks, Fill
 from errorfeedback.problems.blocks.csr import CSR
 from errorfeedback.problems.blocks.dense import Dense
@@ -29,6 +29,7 @@ from errorfeedback.problems.blocks.many_outputs import ManyOutputs
 from errorfeedback.problems.blocks.uniform import EqualEntries
 from errorfeedback.problems.hessians import add_rows
 from errorfeedback.problems.losses.base import Loss
+from errorfeedback.problems.losses.dual import DualStep
 from errorfeedback.problems.regularizers import Regularizer
 
 LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, EqualEntries, CSR)
@@ -36,7 +37,7 @@ LAYOUTS: tuple[type[Blocks], ...] = (ManyOutputs, Dense, EqualEntries, CSR)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
+class GLM(Problem, Bounded, Twice, Dual, ReadsAhead, Stretchable):
     """A linear model trained across clients. Made by `glm` and the constructors beside it (`linear_models`)."""
 
     A: sparse.csr_array
@@ -215,6 +216,30 @@ class GLM(Problem, Bounded, Twice, ReadsAhead, Stretchable):
         bends = self.loss.bends(A @ at.on(self.support.gather), self.target)
         assert bends is not None, "who asks has looked whether it bends"
         add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
+
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        bends = self.loss.bends(self.lifted @ at.on(self.support.gather), self.target)
+        assert bends is not None, "who asks has looked whether it bends"
+        return Lifted((self.lifted.T @ (bends * self.shares * (self.lifted @ v))).astype(self.dtype, copy=False))
+
+    @property
+    def has_dual(self) -> bool:
+        return isinstance(self.loss, DualStep) and not self.regularizer.curvature
+
+    def no_duals(self) -> RowMemory:
+        return RowMemory(np.zeros(len(self.target), dtype=self.dtype), np.diff(self.rows).astype(np.int64))
+
+    def ascend(
+        self, w: Lifted, duals: RowMemory, l2: float, sigma: float, epochs: int, ctx: Round
+    ) -> tuple[Lifted, RowMemory]:
+        if not np.array_equal(duals.counts, np.diff(self.rows)):
+            raise ValueError("the dual variables are those of other rows")
+        assert isinstance(self.loss, DualStep), "who asks has looked whether it has a dual"
+        A, there, u = self.lifted, Lifted(w.copy()), duals.values.copy()
+        weights = (sigma / (l2 * self.support.n_total)) * self.shares
+        keys = (ctx.seed, ctx.t, self.support.first)
+        self.loss.ascend((A.data, A.indices, A.indptr), self.rows, keys, epochs, weights, self.target, there, u)
+        return Lifted((there - w) / sigma), RowMemory(u, duals.counts)
 
     @property
     def bounded(self) -> bool:

@@ -33,7 +33,15 @@ def check_start(problem: Problem) -> None:
 
 
 def check_gradients(problem: Problem, *, seed: int = 0) -> None:
-    """Raise where some client's gradient is not that of its values, and name the client and the coordinate."""
+    """Raise where some client's gradient is not that of its values, and name the client and the coordinate.
+
+    >>> import errorfeedback as ef
+    >>> wrong = lambda x: (float(x @ x), 3 * x)
+    >>> ef.check_gradients(ef.problem([wrong], [[0, 1]], d=2, check=False))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: client 0: the gradient at coordinate 0 is ..., but values near x0 change by ...
+    """
     draw, start = np.random.default_rng([seed, 2]), problem.support.gather(problem.restrict(problem.x0))
     wrong = np.ones(problem.n, dtype=bool)
     for radius in RADII:

@@ -14,7 +14,7 @@ from math import isfinite
 
 import numpy as np
 
-from errorfeedback.core import Lifted, Model, PerClient, PerRow
+from errorfeedback.core import Integers, Lifted, Model, PerClient, PerRow
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM, per_client
 from errorfeedback.problems.scaling import Scaled
@@ -34,9 +34,7 @@ def sampling_noise(problem: Problem, batch: int, at: Model | None = None) -> Per
             f"{type(rows).__name__} does not say how its rows differ; estimate the variance and give it yourself"
         )
     norms2 = _row_norms2(rows, scale)
-    m = np.diff(rows.rows)
-    k = np.minimum(batch, m)
-    left = np.divide(m - k, k * (m - 1), out=np.zeros(rows.n), where=m > 1)
+    m, left = np.diff(rows.rows), left_to_chance(np.diff(rows.rows), batch)
     if at is None:
         slopes2 = np.full(len(norms2), _steepest(rows) ** 2) * np.square(rows.shares)
         return PerClient(left * m * per_client(slopes2 * norms2, rows.rows))
@@ -46,6 +44,12 @@ def sampling_noise(problem: Problem, batch: int, at: Model | None = None) -> Per
     whole = whole if scale is None else (whole.T * _lifted_scale(rows, scale)).T
     means2 = rows.support.norms2(Lifted(np.ascontiguousarray(whole).ravel()))
     return PerClient(np.maximum(left * (m * squares - means2), 0.0))
+
+
+def left_to_chance(m: Integers, batch: int) -> PerClient:
+    """(m - k)/(k (m - 1)): the variance of the mean of k = min(batch, m) of m vectors, over that of one of them."""
+    k = np.minimum(batch, m)
+    return PerClient(np.divide(m - k, k * (m - 1), out=np.zeros(len(m)), where=m > 1))
 
 
 def _slopes(rows: GLM, x: Model) -> PerRow:

@@ -54,6 +54,17 @@ class ElasticNet:
         """The gradient of its smooth part, (l2/2) x^2."""
         return Model((np.asarray(self.l2) * x).astype(x.dtype, copy=False))
 
+    def shortest_subgradient(self, x: Model, grad: Model) -> Model:
+        """Of f + R where f has this gradient: grad_j + l2_j x_j + l1_j sign(x_j), and where x_j = 0 what of grad_j is above
+        l1_j.
+
+        >>> ElasticNet(l1=1.0).shortest_subgradient(np.array([2.0, 0.0, 0.0]), np.array([-1.0, 0.5, -3.0])).tolist()
+        [0.0, 0.0, -2.0]
+        """
+        l1, slope = np.asarray(self.l1), grad + self.slopes(x)
+        left = np.sign(slope) * np.maximum(np.abs(slope) - l1, 0.0)
+        return Model(np.where(x == 0, left, slope + l1 * np.sign(x)))
+
     def step(self, x: Model, gamma: float) -> None:
         """x = prox_{gamma R}(x), in place."""
         size = np.maximum(np.abs(x) - gamma * np.asarray(self.l1), 0.0) / (1.0 + gamma * np.asarray(self.l2))

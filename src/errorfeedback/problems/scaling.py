@@ -150,6 +150,14 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         self.inner.hessians(self._inside(at), out)
         times_outer(out, self.support.gather(Model(self.scale * self.hessian_units)), self.support.indptr)
 
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
+        stretched = Lifted(v.copy())
+        self._stretch(stretched)
+        out = self.inner.hessian_times(self._inside(at), stretched)
+        self._stretch(out)
+        return out
+
     @property
     def hessian_units(self) -> Model:
         """What is missing to the power 1, with which every diagonal entry is about 1."""
@@ -181,18 +189,21 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
 
     def unscaled(self, z: PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data."""
-        out = np.array(z, dtype=self.dtype)
-        out[self.columns] *= self.scale
-        return out
+        return on_columns(self, np.multiply, z, self.scale)
 
     def rescaled(self, x: PerColumn) -> PerColumn:
         """z = x / S, one entry per column of the data."""
-        out = np.array(x, dtype=self.dtype)
-        out[self.columns] /= self.scale
-        return out
+        return on_columns(self, np.divide, x, self.scale)
 
     def __str__(self) -> str:
         return f"{self.inner}; features scaled"
+
+
+def on_columns(problem: Problem, operation: np.ufunc, x: PerColumn, scale: Model) -> PerColumn:
+    """x, one entry per column of the data, multiplied or divided by S where a client has the column."""
+    out = np.array(x, dtype=problem.dtype)
+    out[problem.columns] = operation(out[problem.columns], scale)
+    return out
 
 
 def scaled(problem: Problem, *, power: float | None = 1.0, l2: float | PerColumn = 0.0) -> Scaled:

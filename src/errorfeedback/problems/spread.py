@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from errorfeedback.core import Lifted, Model, PerClient, Point, Sample
-from errorfeedback.problems.base import Bounded, CurvatureBound, Normed, Prepared, Problem, Twice
+from errorfeedback.core import Lifted, Model, PerClient, Point, Round, RowMemory, Sample
+from errorfeedback.problems.base import Bounded, CurvatureBound, Dual, Normed, Prepared, Problem, Twice
 from errorfeedback.problems.blocks.base import Fill
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM, layout_for
@@ -26,7 +26,7 @@ ELSEWHERE = "the rows of this problem lie on several ranks"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spread(Problem, Bounded, Twice, Normed, Prepared):
+class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
     """All clients; `part` has this process's own. Made by `clients.joined_problem`."""
 
     L_i: PerClient
@@ -110,8 +110,23 @@ class Spread(Problem, Bounded, Twice, Normed, Prepared):
     def bends(self) -> bool:
         return self.units is not None
 
+    def hessian_times(self, at: Point, v: Lifted) -> Lifted:
+        raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
+
     def hessians(self, at: Point, out: Lifted) -> None:
         raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
+
+    @property
+    def has_dual(self) -> bool:
+        return self._part is None or (isinstance(self.part, Dual) and self.part.has_dual)
+
+    def no_duals(self) -> RowMemory:
+        raise ValueError(f"{ELSEWHERE}; every rank has the dual variables of its own clients")
+
+    def ascend(
+        self, w: Lifted, duals: RowMemory, l2: float, sigma: float, epochs: int, ctx: Round
+    ) -> tuple[Lifted, RowMemory]:
+        raise ValueError(f"{ELSEWHERE}; every rank has the dual variables of its own clients")
 
     @property
     def hessian_units(self) -> Model:

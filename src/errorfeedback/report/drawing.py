@@ -18,7 +18,7 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.extras import import_extra
-from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Figure, Heatmap, Lines, drawable
+from errorfeedback.plots.figure import COLOURS, DASHES, Axis, Bars, Curve, Figure, Heatmap, Lines, drawable
 
 
 def _plotly(module: str) -> Any:
@@ -63,7 +63,8 @@ def _plot(panel: Lines | Bars | Heatmap, axes: Mapping[str, Axis]) -> str:
     spec = {"figure": json.loads(figure.to_json()), **more}
     text = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
-    shown = len(figure.data) if figure.layout.showlegend is not False else 0
+    named = [trace for trace in figure.data if trace.showlegend is not False]
+    shown = len(named) if figure.layout.showlegend is not False else 0
     plot = f'<div class="plot" style="--legend:{shown}"></div>'
     return f'<div class="panel">{title}{plot}<script type="application/json">{text}</script></div>'
 
@@ -77,29 +78,52 @@ def _draw(panel: Any, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
 def _(panel: Lines, axes: Mapping[str, Axis]) -> tuple[Any, dict[str, Any]]:
     go = _plotly("graph_objects")
     first = next(iter(axes))
-    traces = [
-        go.Scatter(
-            x=_list(curve.x[first], axes[first]),
-            y=_list(curve.y, panel.y),
-            name=curve.label,
-            mode="lines",
-            line={"dash": DASHES[curve.dash], "width": 2},
-            meta={"colour": curve.colour % len(COLOURS)},
-            hovertemplate="%{y:.3~g} at %{x:,.4~s}<extra>%{fullData.name}</extra>",
-        )
-        for curve in panel.curves
-    ]
+    traces = [trace for curve in panel.curves for trace in _traces(curve, first, axes[first], panel.y)]
     x = _axis(axes[first], [curve.x[first] for curve in panel.curves])
     y = _axis(panel.y, [curve.y for curve in panel.curves])
     layout = _layout(x, y) | {"showlegend": panel.legend}
     switch = {
         name: {
             "axis": _axis(axis, [curve.x[name] for curve in panel.curves]),
-            "x": [_list(curve.x[name], axis) for curve in panel.curves],
+            "x": [x for curve in panel.curves for x in _places(curve, name, axis)],
         }
         for name, axis in axes.items()
     }
     return go.Figure(traces, layout=layout), {"switch": switch}
+
+
+def _traces(curve: Curve, name: str, axis: Axis, y: Axis) -> list[Any]:
+    """The band, where there is one, below the curve: both come and go with one entry of the legend."""
+    go = _plotly("graph_objects")
+    shared: dict[str, Any] = {
+        "meta": {"colour": curve.colour % len(COLOURS)},
+        "legendgroup": curve.label,
+        "name": curve.label,
+    }
+    shared["visible"] = "legendonly" if curve.hidden else True
+    line = go.Scatter(
+        x=_list(curve.x[name], axis),
+        y=_list(curve.y, y),
+        mode="lines",
+        line={"dash": DASHES[curve.dash], "width": 2},
+        hovertemplate="%{y:.3~g} at %{x:,.4~s}<extra>%{fullData.name}</extra>",
+        **shared,
+    )
+    if curve.band is None:
+        return [line]
+    low, high = curve.band
+    ends = _list(np.concatenate([low, high[::-1]]), y)
+    band = {"mode": "none", "fill": "toself", "hoverinfo": "skip", "showlegend": False}
+    return [go.Scatter(x=_places(curve, name, axis)[0], y=ends, **band, **shared), line]
+
+
+def _places(curve: Curve, name: str, axis: Axis) -> list[list[float | None]]:
+    """The x of every trace of a curve; a band goes there and back."""
+    x = curve.x[name]
+    if curve.band is None:
+        return [_list(x, axis)]
+    common = x[: len(curve.band[0])]
+    return [_list(np.concatenate([common, common[::-1]]), axis), _list(x, axis)]
 
 
 @_draw.register
@@ -134,7 +158,7 @@ def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
         "template": "none",
         "xaxis": x,
         "yaxis": y,
-        "legend": {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0},
+        "legend": {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom", "x": 0, "tracegroupgap": 0},
         "margin": {"l": 64, "r": 12, "t": 12, "b": 48},
         "hovermode": "closest",
         "paper_bgcolor": "rgba(0,0,0,0)",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from errorfeedback.planner.inspection import Inspection
 from errorfeedback.planner.verdict import WORST_CASE
-from errorfeedback.plots.inspection_figures import costs, promises, rarity
 from errorfeedback.report.comparison_page import results, unbroken
+from errorfeedback.report.inspection_figures import costs, promises, rarity
 from errorfeedback.report.page import Block, Claim, Code, Details, Drawing, Page, Recommendation, Section, Table, Text
 
 FIRST = 15

@@ -7,12 +7,15 @@
   }));
   const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 
+  const faint = (hex) => `rgba(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(",")},0.2)`;
+
   const coloured = (traces) => traces.map((trace) => {
     const meta = trace.meta || {};
     if (trace.type === "heatmap") {
       return { ...trace, colorscale: [[0, colour("heat-low")], [1, colour("heat-high")]], zmin: meta.pattern ? 0 : undefined, zmax: meta.pattern ? 1 : undefined };
     }
     const own = colour(`colour-${meta.colour || 0}`);
+    if (trace.fill) return { ...trace, fillcolor: faint(own) };
     return trace.type === "bar" ? { ...trace, marker: { color: own } } : { ...trace, line: { ...trace.line, color: own } };
   });
 
@@ -34,7 +37,7 @@
   const draw = ({ plot, spec }) => {
     const { data, layout: own } = spec.figure;
     const hidden = (plot.data || []).map((trace) => trace.visible);
-    const traces = coloured(data).map((trace, k) => ({ ...trace, visible: hidden[k] === undefined ? true : hidden[k] }));
+    const traces = coloured(data).map((trace, k) => ({ ...trace, visible: hidden[k] === undefined ? trace.visible : hidden[k] }));
     return Plotly.react(plot, traces, layout(own), config);
   };
 

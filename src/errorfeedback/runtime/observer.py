@@ -37,6 +37,10 @@ class Observer:
         """R(x)."""
         return 0.0 if self.prox is None else self.prox.value(x)
 
+    def residual(self, x: Model, grad: Model) -> Model:
+        """The shortest v in the subdifferential of f + R: zero at a solution, and only there."""
+        return grad if self.prox is None else self.prox.shortest_subgradient(x, grad)
+
     def error2(self, seen: Observation, g: Model) -> float:
         """||g - grad f(x)||^2."""
         return norm2(g - self.support.scatter(seen.grads) / self.support.n)
@@ -45,7 +49,8 @@ class Observer:
         """The columns of the history that only a simulation has."""
         seen, n = session.observe(x), self.support.n
         f = self.objective(seen.values, x)
-        columns = {"f": f, "grad_norm2": norm2(self.support.scatter(seen.grads) / n)}
+        grad = Model(self.support.scatter(seen.grads) / n)
+        columns = {"f": f, "grad_norm2": norm2(grad), "residual2": norm2(self.residual(x, grad))}
         G_i = PerClient(np.zeros(n)) if seen.error is None else self.support.norms2(seen.error)
         G = float(np.mean(G_i))
         if seen.error is not None:

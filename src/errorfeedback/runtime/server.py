@@ -199,7 +199,7 @@ class Server:
 
     def _first_step(self, s: State) -> Step:
         """One for all rounds."""
-        prox = None if self.direction.adds_penalty else self.prox
+        prox = None if self.direction.adds_penalty or self.method.adds_penalty else self.prox
         return Step(s.x, 0.0, prox, self.scratch, False, lambda: self.direction.quadratic(s.direction))
 
     def _advance(self, s: State, t: int, step: Step) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.methods.base import Method
 from errorfeedback.notebook import shown, table
+from errorfeedback.plots.run_curves import RunCurves
 from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.agreement import agree, of_run
@@ -29,10 +31,16 @@ from errorfeedback.runtime.observer import Observer
 from errorfeedback.runtime.server import Server
 from errorfeedback.runtime.stopping import Stop, Stops
 from errorfeedback.stepsizes.base import StepSize
-from errorfeedback.storage.checkpoint import Checkpoint, Folder
+from errorfeedback.storage.checkpoint import LOG, Checkpoint, Folder
 from errorfeedback.storage.history import History
 from errorfeedback.theory.analysis import Theory, analyse
 from errorfeedback.theory.certificate import Certificate, certify
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+PLOTTED = ("f", "grad_norm2", "gamma")
+"""What is worth a look."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,6 +77,14 @@ class Result:
             "stopped": self.stopped,
             "certificate": self.certificate.verdict,
         }
+
+    def plot(self, *columns: str) -> Canvas:
+        """Columns of the history (f, ||grad f||^2 and the step, where they are known) over kB up, and up and down, per
+        client: a figure of matplotlib, with `savefig`."""
+        draw = import_module("errorfeedback.plots.draw")  # matplotlib takes its time to import: only where it is used
+        known = [name for name in PLOTTED if not np.isnan(self.history[name]).all()]
+        canvas: Canvas = draw.draw(RunCurves(self.history, self.theory.n).panels(columns or known))
+        return canvas
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}: {shown(value)}" for name, value in self.facts().items())
@@ -119,8 +135,13 @@ def solve(
             raise ValueError(f"{name} = {number}; it must be a whole number of at least {least}")
     direction = Steepest() if direction is None else direction
     downlink = Whole() if downlink is None else downlink
+    missing = method.lacking(problem)
+    if missing:
+        raise ValueError(f"{method} does not fit the problem: {missing}")
     stepsize.check(method, direction)
+    stepsize.check_downlink(downlink)
     direction.check(prox)
+    method.check_penalty(prox)
     downlink.check(method, prox)
     start = _checked_start(problem, problem.x0 if x0 is None else x0)
     options: dict[str, Any] = {
@@ -177,6 +198,8 @@ def carry_out(
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
     method = method.bind(problem.support)
     theory = analyse(problem, method.compressor)
+    if method.reads_steps:
+        method = method.knowing(stepsize.constant(theory, method))
     for rule in stop:
         rule.check(stepsize)
     prox = None if prox is None else prox.on(problem)
@@ -191,6 +214,7 @@ def carry_out(
     observer = Observer(theory, proof, f_star, prox)
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
     start = problem.restrict(x0).copy()
+    LOG.info("%s with %s on %s, at most %d rounds", method, stepsize, problem, rounds)
     setup = Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians)
     engine.check(setup, stepsize.ask(stepsize.start(theory, method)), metrics)
     session = engine.open(problem, setup)
@@ -199,6 +223,7 @@ def carry_out(
             ended = session.carry(lambda: server.run(session, start, rounds, seed, due, metrics, watch, writer))
     finally:
         session.close()
+    LOG.info("%s at round %d", ended.stopped, ended.rounds)
     history = History(ended.rows, (*stepsize.notes(theory, method), *session.notes))
     if prox is not None or not downlink.lossless:
         proof = None  # the theorems are about f alone, and about steps that everybody takes

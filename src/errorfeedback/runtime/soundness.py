@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.clients.memory import Shared
-from errorfeedback.core import PRECISIONS
+from errorfeedback.core import PRECISIONS, RowMemory
 from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
@@ -143,7 +143,10 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     sizes = {problem.d, problem.support.size, problem.n, int((each * (each + 1) // 2).sum()), 0}  # Hessians: all pairs
     state = snapshot["state"]
     _require(isinstance(state, dict), "no state of the server")
-    for array in _arrays([state["method"], state["kept"], snapshot["clients"]]):
+    for rows in _leaves(snapshot["clients"], RowMemory):
+        _require(rows.counts.shape == (problem.n,) and rows.counts.dtype == np.int64, "rows of other clients")
+        _check_floats("what is kept of rows", rows.values, (int(rows.counts.sum()),), problem.dtype)
+    for array in _leaves([state["method"], state["kept"], snapshot["clients"]], np.ndarray):
         _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
         _require(not sizes.isdisjoint(array.shape), f"a memory of {len(array)} numbers")
     _check_floats("the model", state["x"], (problem.d,), problem.dtype)
@@ -160,14 +163,14 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     )
 
 
-def _arrays(tree: Any) -> list[NDArray[Any]]:
-    """All arrays of a tree."""
-    if isinstance(tree, np.ndarray):
+def _leaves(tree: Any, kind: type[Any]) -> list[Any]:
+    """All arrays of a tree, or what else it is made of."""
+    if isinstance(tree, kind):
         return [tree]
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
-    if is_dataclass(tree) and not isinstance(tree, (type, Shared)):
+    if is_dataclass(tree) and not isinstance(tree, (type, Shared, RowMemory)):
         inner = [getattr(tree, each.name) for each in fields(tree)]
-    return [array for part in inner for array in _arrays(part)]
+    return [leaf for part in inner for leaf in _leaves(part, kind)]
 
 
 def _check_floats(name: str, values: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.problems.base import is_bounded
 from errorfeedback.runtime.solve import Result
-from errorfeedback.theory.certificate import GUESSED, Certificate, checked
+from errorfeedback.theory.certificate import GUESSED, UNBOUNDED, Certificate, checked
 
 
 def verify(result: Result) -> Certificate:
@@ -20,6 +21,8 @@ def verify(result: Result) -> Certificate:
         raise ValueError(
             f"Theorem 1 is about a constant step size, and gamma went from {h['gamma'].min()} to {h['gamma'].max()}"
         )
+    if not is_bounded(result.theory.problem):
+        return Certificate("Theorem 1", UNBOUNDED)
     if result.theory.smoothness.estimated:
         return Certificate("Theorem 1", GUESSED)
     gamma = float(h["gamma"][0])

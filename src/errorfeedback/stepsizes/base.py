@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from errorfeedback.directions.base import Direction
+from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
 from errorfeedback.probes.losses import Losses
@@ -85,6 +86,10 @@ class StepSize(ABC):
     searches: ClassVar[bool] = False
     """It refuses steps: directions are made at accepted points only, and the last one is kept and returned."""
 
+    def constant(self, theory: Theory, method: Method) -> float | None:
+        """The step size of all rounds, where it is the same in all of them."""
+        return None
+
     def setup_bits(self, problem: Problem) -> int:
         """Bits up per client, once, before round 0: what the rule must know to begin."""
         return 0
@@ -126,12 +131,20 @@ class StepSize(ABC):
                 f"{type(self).__name__} is a rule for steps along the estimate, and says nothing about {direction}; "
                 "use ef.Constant(gamma) to choose a step size yourself"
             )
+        if method.reads_steps and not direction.is_estimate:
+            raise ValueError(
+                f"clients of {type(method).__name__} read the estimate off the steps, and those of {direction} are others; "
+                "use ef.Steepest()"
+            )
         if not self.speaks_of(method):
             names = " and ".join(m.__name__ for m in self.methods)
             raise ValueError(
                 f"{type(self).__name__} is a rule for {names}, and has no theorem for {type(method).__name__}; "
                 "use ef.Constant(gamma) to choose a step size yourself"
             )
+
+    def check_downlink(self, downlink: Downlink) -> None:  # noqa: B027  (most rules speak of none)
+        """Raise where the rule is about another way down."""
 
     def start(self, theory: Theory, method: Method) -> Any:
         """The rule's memory before round 0."""
@@ -147,6 +160,9 @@ class Fixed(StepSize):
 
     @abstractmethod
     def gamma(self, theory: Theory, method: Method | None = None) -> float: ...
+
+    def constant(self, theory: Theory, method: Method) -> float:
+        return self.gamma(theory, method)
 
     def start(self, theory: Theory, method: Method) -> float:
         return self.gamma(theory, method)

@@ -22,7 +22,13 @@ from errorfeedback.theory.analysis import Theory
 
 @dataclass(frozen=True)
 class Convex(LyapunovRule):
-    """For convex f_i: M grows like sqrt(L), and not like the L_i themselves."""
+    """For convex f_i: M grows like sqrt(L), and not like the L_i themselves.
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2), ef.TopK(1))
+    >>> round(ef.Convex().gamma(theory, ef.EF21(ef.TopK(1))), 4), round(ef.RareFeatures().gamma(theory), 4)
+    (0.0388, 0.0207)
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 

@@ -46,7 +46,13 @@ class MarinaIndependent(Fixed):
 
 @dataclass(frozen=True)
 class MarinaAB(Fixed):
-    """For any unbiased compressor with an AB inequality (PermK)."""
+    """For any unbiased compressor with an AB inequality (PermK).
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2), ef.PermK())
+    >>> round(ef.MarinaAB().gamma(theory, ef.MARINA(ef.PermK(), 0.25)), 4)
+    0.1273
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (MARINA,)
 

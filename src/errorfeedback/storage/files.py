@@ -18,6 +18,11 @@ import numpy as np
 
 from errorfeedback.storage.packing import pack, unpack
 
+try:
+    from os import O_DIRECTORY
+except ImportError:  # a system on which folders are not opened: Windows
+    O_DIRECTORY = None  # type: ignore[assignment, misc]
+
 FORMAT = 1
 HEAD = b"errorfeedback file %d\n"
 DIGEST = hashlib.sha256().digest_size
@@ -99,7 +104,9 @@ def archived(packed: bytes) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+    if O_DIRECTORY is None:
+        return
+    handle = os.open(folder, os.O_RDONLY | O_DIRECTORY)
     try:
         os.fsync(handle)
     finally:

@@ -8,6 +8,7 @@ import numpy as np
 
 from errorfeedback.core import Floats
 from errorfeedback.notebook import shown, table
+from errorfeedback.storage.pandas_frame import frame
 
 if TYPE_CHECKING:
     import pandas
@@ -16,6 +17,7 @@ COLUMNS = (
     "round",
     "f",
     "grad_norm2",
+    "residual2",
     "gamma",
     "G",
     "c_t",
@@ -41,7 +43,8 @@ ENDS = 3
 class History(dict[str, Floats]):
     """Columns by name; row k describes (x^t, g^t) at t = round[k], before the step with gamma[k] is taken.
 
-    round, f, grad_norm2 = ||grad f(x^t)||^2, gamma, G = (1/n) sum ||g_i - grad f_i||^2, c_t = n ||g - grad f||^2 / G,
+    round, f, grad_norm2 = ||grad f(x^t)||^2, residual2 = the least ||v||^2 in the subdifferential of f + R at x^t (the same
+    number without a penalty R), gamma, G = (1/n) sum ||g_i - grad f_i||^2, c_t = n ||g - grad f||^2 / G,
     lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what all
     clients together sent (whole frames, with head and padding) and received so far; payload_bits: the values, indices and
     telemetry in the frames, which is what theory counts; authors_bits: the uplink as the paper's plots count it;
@@ -83,8 +86,6 @@ class History(dict[str, Floats]):
         rows = [[self[name][k].item() for name in ("round", *SHOWN)] for k in few]
         return table(f"{len(few)} of {self.rows:,} recorded rounds", rows, ("round", *SHOWN))
 
-    def to_frame(self) -> pandas.DataFrame:
-        """The history as a pandas frame (pandas is optional: `pip install pandas`)."""
-        import pandas  # noqa: PLC0415  (optional)
-
-        return pandas.DataFrame(dict(self))
+    def to_pandas(self) -> pandas.DataFrame:
+        """The history as a pandas frame."""
+        return frame(self)

@@ -37,7 +37,13 @@ def xi(alpha: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Theory:
-    """Constants of a problem with a compressor. Made by `analyse`; the expensive ones are computed when asked for."""
+    """Constants of a problem with a compressor. Made by `analyse`; the expensive ones are computed when asked for.
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2), ef.TopK(1))
+    >>> theory.c, theory.r, float(theory.alpha), round(theory.L, 3), round(theory.L_plus, 3)
+    (2, 8, 0.125, 2.91, 6.998)
+    """
 
     problem: Problem
     compressor: Compressor

@@ -78,6 +78,9 @@ class Certificate:
         )
 
 
+UNBOUNDED = (
+    "nothing bounds the curvature of the f_i, so that the theorem names no step size; give smoothness= bounds on them"
+)
 GUESSED = "the L_i were estimated, and no theorem speaks of guesses; give smoothness= bounds on them"
 
 
@@ -103,6 +106,8 @@ def _silent(history: History, method: Method, rule: str, proof: Proof | None) ->
         return method.unproved
     if isinstance(method.compressor, Contractive) and not method.compressor.deterministic:
         return f"with {method.compressor} the theorem holds in expectation, which one run cannot show"
+    if method.in_expectation:
+        return f"the theorem of {method} holds in expectation, which one run cannot show"
     if np.isnan(history["lyapunov"]).all():
         return "no Lyapunov function was recorded; run with metrics=True"
     return ""

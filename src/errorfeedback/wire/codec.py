@@ -29,7 +29,7 @@ from errorfeedback.core import Integers, PerClient, Round
 from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.bits import Bytes
 from errorfeedback.wire.coding import FULL, Coding, Patterns
-from errorfeedback.wire.frames import Frames, bits_per_index
+from errorfeedback.wire.frames import Frames, bits_per_index, self_counted
 from errorfeedback.wire.framing import CUT, HALF, VERSION, decode_frames, encode_frames, read_counts
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
@@ -89,7 +89,9 @@ def decode(
     client and what is wrong. `coding`: how values travel, where nothing is known beforehand."""
     precision = 8 * dtype.itemsize
     if known is None:
-        known = KnownLayout(_announced(sent, support, widths, precision, coding))
+        known = said(sent, support, widths, precision, coding)
+    elif not known.frames.announced:
+        known = said(sent, support, widths, precision, known.frames.coding)
     frames, total = known.frames, known.frames.total
     sure = NOWHERE if known.positions is None else known.positions
     fill = known.positions is not None and len(sure) < total
@@ -123,14 +125,14 @@ def _form(coding: Coding, precision: int) -> tuple[int, int, int]:
     return coding.width(precision), coding.unit_bits, coding.length
 
 
-def _announced(sent: Bytes, support: Support, widths: Integers, precision: int, coding: Coding) -> Frames:
+def said(sent: Bytes, support: Support, widths: Integers, precision: int, coding: Coding) -> KnownLayout:
     """How many values each client has, by its own frame."""
     counts, sizes = np.zeros(support.n, dtype=np.int64), support.sizes
     index = bits_per_index(sizes)
     client = read_counts(sent, sizes, index, int(widths.sum()), _form(coding, precision), counts)
     if client >= 0:
         raise WireError(f"the message of client {support.first + client} was refused: {TROUBLES[CUT]}")
-    return Frames(counts, counts * index * (counts < sizes), coding, announced=False)
+    return KnownLayout(self_counted(counts, sizes, coding))
 
 
 def encode_losses(losses: PerClient, first: int, ctx: Round) -> Bytes:

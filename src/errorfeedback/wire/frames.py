@@ -65,6 +65,11 @@ def bits_per_index(sizes: Integers) -> Integers:
     return np.frexp((sizes - 1).astype(np.float64))[1].astype(np.int64)
 
 
+def self_counted(counts: Integers, sizes: Integers, coding: Coding) -> Frames:
+    """Frames that say by themselves how many values they have, and where, unless it is everywhere."""
+    return Frames(counts, counts * bits_per_index(sizes) * (counts < sizes), coding, announced=False)
+
+
 class Cost(NamedTuple):
     """Bits of a shard's frames in a round."""
 

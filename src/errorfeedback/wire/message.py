@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errorfeedback.core import Floats, Integers, Lifted, Model
 from errorfeedback.sparsity.support import Support, add_at, add_through
-from errorfeedback.wire.coding import NO_UNITS
-from errorfeedback.wire.frames import Frames
+from errorfeedback.wire.coding import FULL, NO_UNITS
+from errorfeedback.wire.frames import Frames, bits_per_index, self_counted
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +63,22 @@ class Message:
     def lifted(self) -> Lifted:
         """The message as a lifted vector."""
         return self.add_to(Lifted(np.zeros(self.support.size, dtype=self.values.dtype)))
+
+    def only(self, clients: NDArray[np.bool_]) -> Message:
+        """The same without what the other clients say; every frame says how much is in it."""
+        frames, positions = self.frames, np.arange(self.support.size) if self.positions is None else self.positions
+        kept, units = np.repeat(clients, frames.counts), np.repeat(clients, frames.units)
+        left = self_counted(frames.counts * clients, self.support.sizes, frames.coding)
+        return Message(self.support, positions[kept], self.values[kept], left, self.units[units])
+
+
+def nonzeros(support: Support, u: Lifted) -> Message:
+    """The entries of u that are not zero, with their indices; all of a client's, without, where that is shorter."""
+    sizes, width, chosen = support.sizes, 8 * u.dtype.itemsize, u != 0
+    counts = np.add.reduceat(chosen, support.indptr[:-1], dtype=np.int64)
+    counts = np.where(counts * (width + bits_per_index(sizes)) < sizes * width, counts, sizes)
+    positions = np.flatnonzero(chosen | np.repeat(counts == sizes, sizes))
+    return Message(support, positions, u[positions], self_counted(counts, sizes, FULL))
 
 
 NOWHERE = np.empty(0, dtype=np.int64)

@@ -28,6 +28,9 @@ class Training(Inputs):
     network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None
     tolerance: Annotated[float, typer.Option(min=0, help="Stop when about that share of all progress is left.")] = 1e-6
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False
-    engine: Annotated[str, typer.Option(help="local, threads (two), or mpi: on the ranks of mpiexec.")] = "local"
+    live: Annotated[bool, typer.Option("--live", help="Open a page of this machine that follows the run.")] = False
+    engine: Annotated[str, typer.Option(help="local, threads (two), mpi (the ranks of mpiexec), or ray (two actors).")] = (
+        "local"
+    )
     timeout: Annotated[float | None, typer.Option(help=TIMEOUT)] = None
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to write the state to, or to go on from.")] = None

@@ -19,7 +19,7 @@ from errorfeedback.core import Model, PerColumn
 from errorfeedback.interop.batches import PER_CALL
 from errorfeedback.interop.jax.pytrees import Apply, JaxLoss, Pytrees, checked_client, checked_leaves
 from errorfeedback.interop.layout import ClientData, Parameter
-from errorfeedback.interop.models import ModelProblem, checked_weights, load, model_problem
+from errorfeedback.interop.models import SUMMED, ModelProblem, checked_weights, doubled, load, model_problem
 from errorfeedback.problems.estimated import Estimated
 
 
@@ -98,12 +98,18 @@ def _client(
 
 def _by_row(apply: Apply, params: Any, loss: JaxLoss, arrays: Sequence[NDArray[Any]]) -> bool:
     """Whether the loss has one number per row."""
+    out = _loss_of(apply, params, loss, arrays)
+    shape, m = np.shape(out), len(arrays[-1])
+    if shape and shape[0] != m:
+        raise ValueError(f"the loss has shape {shape} for {m} rows; it must be one number, or one per row")
+    if not shape and doubled(float(out), float(_loss_of(apply, params, loss, [np.concatenate([a, a]) for a in arrays]))):
+        raise ValueError(SUMMED)
+    return bool(shape)
+
+
+def _loss_of(apply: Apply, params: Any, loss: JaxLoss, arrays: Sequence[NDArray[Any]]) -> Any:
     *inputs, target = arrays
     try:
-        out = loss(apply(params, *inputs), target)
+        return loss(apply(params, *inputs), target)
     except Exception as error:
         raise ValueError(f"the model cannot compute the loss of client 0: {type(error).__name__}: {error}") from error
-    shape = np.shape(out)
-    if shape and shape[0] != len(target):
-        raise ValueError(f"the loss has shape {shape} for {len(target)} rows; it must be one number, or one per row")
-    return bool(shape)

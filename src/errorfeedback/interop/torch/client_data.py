@@ -60,7 +60,7 @@ def _check(client: int, example: Example) -> None:
     names = [f"inputs[{k}]" for k in range(len(example.args))] + [f"inputs[{k!r}]" for k in example.kwargs] + ["the target"]
     for name, tensor in zip(names, example.tensors, strict=True):
         if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"client {client}: {name} is a {type(tensor).__name__}; it must be a tensor")
+            raise ValueError(f"client {client}: {name} is a {type(tensor).__name__}; it must be a tensor (torch.as_tensor)")
         if not tensor.ndim:
             raise ValueError(f"client {client}: {name} is one number; it must have one entry per row of data")
         if not len(tensor):

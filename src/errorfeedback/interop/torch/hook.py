@@ -123,6 +123,11 @@ def _check(name: str, parameter: torch.nn.Parameter, method: Method, ddp: Distri
         raise ValueError(
             f"the method of {name!r} is {type(method).__name__}, which has no error feedback; give ef.EF14 or one of ef.EF21"
         )
+    if not method.announces:
+        raise ValueError(
+            f"the method of {name!r} is {type(method).__name__}, whose messages have no length that others could know; "
+            "give ef.EF14 or one of ef.EF21"
+        )
     if parameter.dtype not in FLOATING:
         raise ValueError(f"{name!r} is of {parameter.dtype}; gradients are sent as float64 or float32, so it must be real")
     if ddp.find_unused_parameters and not method.error_feedback:

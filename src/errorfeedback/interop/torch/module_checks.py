@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from errorfeedback.interop.models import SUMMED, doubled
 from errorfeedback.interop.torch.client_data import Example
 from errorfeedback.interop.torch.modules import TorchLoss
 
@@ -51,6 +52,8 @@ def checked_runs(module: nn.Module, loss: TorchLoss, example: Example) -> list[s
         raise ValueError(
             f"the loss has shape {tuple(first.shape)} for {example.m} rows; it must be one number, or one per row"
         )
+    if not first.ndim:
+        _check_mean(module, loss, example, first)
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     dropout = [name for name, layer in module.named_modules() if isinstance(layer, _DropoutNd) and layer.p]
     remarks = {"buffers are frozen": list(before), "parameters are frozen": frozen, "dropout is off (eval)": dropout}
@@ -63,6 +66,13 @@ def _check_modes(module: nn.Module) -> None:
             raise ValueError(
                 f"{name!r} drops out at random in training mode, so that f_i is no function; call module.eval()"
             )
+
+
+def _check_mean(module: nn.Module, loss: TorchLoss, example: Example, value: Tensor) -> None:
+    """Raise where a loss of one number is a sum over the rows: over a sample of them it would have another scale."""
+    twice = _loss_of(module, loss, example.like([torch.cat([each, each]) for each in example.tensors]))
+    if doubled(float(value), float(twice)):
+        raise ValueError(SUMMED)
 
 
 def _loss_of(module: nn.Module, loss: TorchLoss, example: Example) -> Tensor:

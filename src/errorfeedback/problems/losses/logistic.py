@@ -8,8 +8,10 @@ import numba
 import numpy as np
 from scipy.special import expit
 
-from errorfeedback.core import PerRow
+from errorfeedback.core import Integers, Lifted, PerRow
+from errorfeedback.keyed import GOLDEN, unit
 from errorfeedback.problems.losses.base import Loss
+from errorfeedback.problems.losses.dual import DualStep, Keys, Rows, add_row, first_draw, row_product
 
 LOG2E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
@@ -17,10 +19,18 @@ ROUND = 1.5 * 2.0**52
 """v + ROUND holds the integer nearest to v in its low bits."""
 LIMIT = 708.0
 """exp(708) is finite."""
+CLOSEST, TRIES, LEFT = 1e-15, 60, 1e-13
+"""How near a dual variable may come to 0 and 1; how often its equation is tried, and what may be left of it."""
 
 
 @dataclass(frozen=True)
-class Logistic(Loss):
+class Logistic(Loss, DualStep):
+    """log(1 + exp(-b z)) of a score z and a label b = -1 or 1.
+
+    >>> Logistic().values(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(4)
+    array([0.6931, 0.1269])
+    """
+
     curvature: float = 0.25
     quadratic: bool = False
 
@@ -37,6 +47,11 @@ class Logistic(Loss):
 
     def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
         _slopes(z, b, shares, out)
+
+    def ascend(
+        self, rows: Rows, ends: Integers, keys: Keys, epochs: int, weights: PerRow, b: PerRow, w: Lifted, dual: PerRow
+    ) -> None:
+        _ascend(rows, ends, keys, epochs, weights, b, w, dual)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -73,3 +88,35 @@ def _slopes(z: PerRow, y: PerRow, shares: PerRow, out: PerRow) -> None:
             p = r * ((1.26177193074810590878e-4 * rr + 3.02994407707441961300e-2) * rr + 1.0)
             q = ((3.00198505138664455042e-6 * rr + 2.52448340349684104192e-3) * rr + 2.27265548208155028766e-1) * rr + 2.0
             o[k] = -ys[k] * ws[k] * (q - p) / ((q - p) + (q + p) * scale[k])
+
+
+@numba.njit(cache=True, nogil=True)
+def _ascend(
+    rows: Rows, ends: Integers, keys: Keys, epochs: int, weights: PerRow, b: PerRow, w: Lifted, dual: PerRow
+) -> None:
+    """u = y a with 0 < a < 1."""
+    for i in range(len(ends) - 1):
+        state, m = first_draw(keys, i), ends[i + 1] - ends[i]
+        for _ in range(epochs * m):
+            state += GOLDEN
+            row = ends[i] + np.int64(unit(state) * m)
+            z, length = row_product(rows, row, w)
+            after = b[row] * _share(b[row] * dual[row], b[row] * z, weights[row] * length)
+            add_row(rows, row, weights[row] * (after - dual[row]), w)
+            dual[row] = after
+
+
+@numba.njit(cache=True, nogil=True)
+def _share(last: float, z: float, q: float) -> float:
+    """The a with log(a/(1 - a)) + z + q (a - last) = 0: Newton's method, and bisection where it leaves the bracket."""
+    lo, hi = CLOSEST, 1.0 - CLOSEST
+    a = last if lo < last < hi else 0.5
+    for _ in range(TRIES):
+        h = np.log(a / (1.0 - a)) + z + q * (a - last)
+        if abs(h) < LEFT or hi - lo < CLOSEST:
+            break
+        lo, hi = (lo, a) if h > 0.0 else (a, hi)
+        a -= h / (1.0 / (a * (1.0 - a)) + q)
+        if not lo < a < hi:
+            a = 0.5 * (lo + hi)
+    return a

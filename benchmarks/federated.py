@@ -1,0 +1,170 @@
+"""What a federated engine costs: rounds per second and bytes of 3, 10 and 30 nodes on this machine, and what that means for
+1,000 nodes far away.
+
+    python benchmarks/federated.py                       the stream, with a synced journal and without
+    python benchmarks/federated.py --messages --ray      also plain Flower messages (minutes), and Ray's actors
+
+All of it on one machine: nodes are threads of two processes, so that they compete for its cores with each other and with the
+server, which real nodes do not. A round of the optimiser itself is small here (TopK(1), 300 clients).
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+import errorfeedback as ef
+from errorfeedback.clients.invitation import Invitation
+from errorfeedback.clients.joining import join
+from errorfeedback.estimators.model_file import load
+from errorfeedback.runtime.ledger import ownership_bits
+
+CLIENTS, FEATURES, ROWS = 300, 60, 6
+ROUNDS = 150
+PROCESSES = 2
+METHOD, RULE = ef.EF21(ef.TopK(1)), ef.Constant(0.05)
+TRIPS = (0.005, 0.05, 0.2)
+"""Seconds of a round trip."""
+SIZES = (3, 10, 30, 100, 300, 1000)
+POLLS = 6
+"""Round trips of Flower's own HTTP for one message and its reply: pull, objects, confirm; push, objects, confirm."""
+
+
+def part(lo: int, hi: int) -> ef.Problem:
+    """The rows of some clients, made on the node."""
+    rng = np.random.default_rng(lo)
+    rows = ROWS * (hi - lo)
+    A = rng.standard_normal((rows, FEATURES)) * (rng.random((rows, FEATURES)) < 0.2)
+    A[:, 0] = 1.0
+    return ef.logistic(A, np.where(rng.random(rows) < 0.5, -1, 1), np.repeat(np.arange(lo, hi), ROWS), classes=(-1, 1))
+
+
+def live(invitations: list[tuple[bytes, int, int]], folder: str | None) -> None:
+    """A process of nodes."""
+    kept = None if folder is None else Path(folder)
+    with ThreadPoolExecutor(len(invitations)) as pool:
+        places = [(Invitation.unpack(packed), ef.OwnRows(part(lo, hi))) for packed, lo, hi in invitations]
+        list(pool.map(lambda each: join(each[0], each[1], kept), places))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a round."""
+
+    seconds: float
+    crossed: float
+    """Bytes up and down between the server and a node, at the socket."""
+    counted: float
+    """The same of frames alone."""
+
+
+def stream(nodes: int, journal: bool) -> Cost:
+    """Rounds over the stream."""
+    cuts = [CLIENTS * k // nodes for k in range(nodes + 1)]
+    ranges = {f"node-{k}": range(cuts[k], cuts[k + 1]) for k in range(nodes)}
+    with tempfile.TemporaryDirectory() as folder, ef.Listener(ranges) as listener:
+        spawn, shared = get_context("spawn"), [[] for _ in range(PROCESSES)]
+        for k, (name, clients) in enumerate(ranges.items()):
+            shared[k % PROCESSES].append((listener.invitation(name).pack(), clients.start, clients.stop))
+        given = [(each, folder if journal else None) for each in shared if each]
+        processes = [spawn.Process(target=live, args=each) for each in given]
+        for process in processes:
+            process.start()
+        transport = listener.transport()
+        problem, _ = ef.gathered(transport, nodes)
+        cost = measured(problem, ef.Elsewhere(transport), lambda: sum(map(sum, listener.traffic().values())), nodes)
+    for process in processes:
+        process.join()
+    return cost
+
+
+def measured(problem: ef.Problem, engine: ef.Engine, crossed, nodes: int) -> Cost:
+    """The difference of a long run and a short one, after one that warms up: what is done once cancels out."""
+    marks = []
+    for rounds in (2, 2, 2 + ROUNDS):
+        before, began = crossed(), perf_counter()
+        run = ef.solve(problem, METHOD, RULE, rounds=rounds, every=rounds, metrics=False, engine=engine)
+        bits = (
+            run.history["uplink_bits"][-1]
+            + run.history["downlink_bits"][-1]
+            - ownership_bits(problem.support, problem.width)
+        )
+        marks.append((perf_counter() - began, crossed() - before, float(bits) / 8))
+    seconds, bytes_crossed, counted = (np.array(marks[2]) - marks[1]) / ROUNDS
+    return Cost(seconds, bytes_crossed / nodes, counted / nodes)
+
+
+def local() -> Cost:
+    return measured(part(0, CLIENTS), ef.Local(), lambda: 0, 1)
+
+
+def ray_actors() -> Cost:
+    return measured(part(0, CLIENTS), ef.Ray(2), lambda: 0, 2)
+
+
+def messages(nodes: int, rounds: int) -> tuple[float, str]:
+    """Seconds of a request and its answers over plain Flower, and what crossed; from a trial as users start it."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["federate", "try", "mushrooms", "--nodes", str(nodes), "--clients", "30", "--path", "messages"]
+        words += ["--rounds", str(rounds), "--tolerance", "0", "--out", folder]
+        subprocess.run([sys.executable, "-m", "errorfeedback", *words], check=True, stdout=subprocess.DEVNULL)
+        facts = load(Path(folder) / "model.npz").provenance
+    training = float(facts["seconds to join, to prepare, to train"].split(",")[2])
+    requests = rounds + 5  # start, round 0, the result, the judgement, the farewell
+    measured_there = facts["measured at Flower's sockets"]
+    return training / requests, f"{facts['frames counted']} in frames, {measured_there} at the sockets"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", action="store_true", help="also plain Flower messages, with 3 nodes")
+    parser.add_argument("--ray", action="store_true", help="also Ray's actors")
+    asked = parser.parse_args()
+    alone = local()
+    print(f"Local: {1e3 * alone.seconds:.2f} ms a round")
+    if asked.ray:
+        print(f"Ray, 2 actors, synced journals: {1e3 * ray_actors().seconds:.2f} ms a round")
+    costs = {}
+    for nodes in (3, 10, 30):
+        for journal in (True, False):
+            cost = costs[nodes, journal] = stream(nodes, journal)
+            how = "synced journal" if journal else "no journal"
+            print(
+                f"stream, {nodes} nodes, {how}: {1e3 * cost.seconds:.2f} ms a round, {1 / cost.seconds:.0f} a second; "
+                f"a node's bytes in a round: {cost.crossed:.0f} at the socket, {cost.counted:.0f} in frames",
+                flush=True,
+            )
+    slow = None
+    if asked.messages:
+        slow, crossed = messages(3, 3)
+        print(f"messages, 3 nodes: {slow:.2f} s a round; {crossed}")
+    model(costs, slow)
+
+
+def model(costs: dict[tuple[int, bool], Cost], slow: float | None) -> None:
+    """A round of N nodes takes a + b N, fitted to the stream with a synced journal, and a round trip to the farthest."""
+    sizes = np.array([3, 10, 30])
+    b, a = np.polyfit(sizes, [costs[int(nodes), True].seconds for nodes in sizes], 1)
+    a = max(a, 0.0)
+    print(f"\na round of N nodes on the stream: {1e3 * a:.2f} ms + {1e3 * b:.3f} ms x N + a round trip")
+    if slow is not None:
+        print(f"with messages: {slow:.2f} s, measured here, + {POLLS} round trips of Flower's HTTP")
+    for trip in TRIPS:
+        rates = ", ".join(f"{size}: {1e3 * (a + b * size + trip):.0f} ms" for size in SIZES)
+        print(
+            f"round trips of {1e3 * trip:.0f} ms: stream, nodes: {rates}"
+            + ("" if slow is None else f"; messages: {slow + POLLS * trip:.1f} s")
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Docstrings of this project are plain text: formulas with |, * and _, names in `ticks`, formulas set apart by indentation.
+
+Before Sphinx reads them as reStructuredText, what would be markup by accident is escaped, indented formulas become literal
+blocks, and public names in ticks become links.
+"""
+
+import re
+from functools import cache
+from itertools import groupby
+from textwrap import dedent
+
+import public_names
+
+TICKS = re.compile(r"``.+?``|`[^`]+`")
+SPECIAL = re.compile(r"([\\*|])")
+TRAILING = re.compile(r"(?<=\w)_(?!\w)")
+UNDERLINE = re.compile(r"^-{3,}$")
+ITEM = re.compile(r"^\s*(- |\d+\. )")
+
+
+def escaped(text):
+    """A line without markup but for its ticks."""
+    out, at = [], 0
+    for match in TICKS.finditer(text):
+        out += [_plain(text[at : match.start()]), _ticked(match.group().strip("`"))]
+        at = match.end()
+    return "".join(out) + _plain(text[at:])
+
+
+def _plain(text):
+    return TRAILING.sub(r"\_", SPECIAL.sub(r"\\\1", text))
+
+
+def _ticked(name):
+    bare = name.removeprefix("ef.")
+    return f":py:obj:`~errorfeedback.{bare}`" if bare in _names() else f"``{name}``"
+
+
+@cache
+def _names():
+    return frozenset(public_names.names())
+
+
+def restructured(lines):
+    """The lines of a docstring as reStructuredText."""
+    sections = any(UNDERLINE.match(line.strip()) for line in lines)
+    out, block = [], []
+    for line in [*lines, ""]:
+        if line.strip():
+            block.append(line)
+            continue
+        out += _block(block, sections)
+        block = []
+    return out
+
+
+def _block(block, sections):
+    """A paragraph: an example, a formula, or text with formulas or a list in it."""
+    if not block:
+        return []
+    if block[0].lstrip().startswith(">>>"):
+        return [*block, ""]
+    if sections:
+        return [*(line if UNDERLINE.match(line.strip()) else escaped(line) for line in block), ""]
+    out, listed = [], False
+    for formula, lines in groupby(block, key=_is_formula):
+        listed = listed or any(ITEM.match(line) for line in out)
+        if formula and not listed:
+            out += ["", "::", "", *(f"    {line}" for line in dedent("\n".join(lines)).split("\n")), ""]
+        else:
+            out += _text(lines)
+    return [*out, ""]
+
+
+def _is_formula(line):
+    return line.startswith("  ") and not ITEM.match(line)
+
+
+def _text(lines):
+    """Escaped lines; a list begins after an empty line."""
+    out = []
+    for line in lines:
+        if ITEM.match(line) and out and not ITEM.match(out[-1]):
+            out.append("")
+        out.append(escaped(line))
+    return out
+
+
+def setup(app):
+    """Before numpydoc."""
+    app.connect("autodoc-process-docstring", _rewrite, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _rewrite(app, what, name, obj, options, lines):
+    lines[:] = restructured(list(lines))

@@ -1,0 +1,1 @@
+"""A trained model outside of errorfeedback: one form per file, found by discovery."""

@@ -1,0 +1,38 @@
+"""What a server asks of every node: which model, of which columns. Where the rows are is the node's own business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from errorfeedback.data.reading import Reading
+from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.model_file import KINDS
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The kind of a model with its parameters, and how files are to be read. Packed, it is a part of every invitation."""
+
+    kind: str
+    parameters: dict[str, Any]
+    reading: Reading
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind = {self.kind!r}; a node can train one of {', '.join(KINDS)}")
+
+    @classmethod
+    def of(cls, model: LinearEF21, reading: Reading) -> Assignment:
+        """What nodes must do for this model to be trained.
+
+        >>> from errorfeedback.estimators import EF21Classifier
+        >>> Assignment.of(EF21Classifier(l2=0.5), Reading()).model()
+        EF21Classifier(l2=0.5)
+        """
+        kind = next(name for name, known in KINDS.items() if type(model) is known)
+        return cls(kind, model.get_params(), reading)
+
+    def model(self) -> LinearEF21:
+        """The model, as it is before it is trained."""
+        return KINDS[self.kind](**self.parameters)

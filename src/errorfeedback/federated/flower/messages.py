@@ -1,0 +1,84 @@
+"""The path of plain Flower messages: one message to every node for each request, and its reply is the answer.
+
+A message whose node died is never delivered again, so a request that stays without an answer is sent once more: nodes do it
+once (`clients.exactly_once`), and answer with the same bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from errorfeedback.engines.base import Transport
+
+RECORD = "errorfeedback"
+QUERY, TRAIN = "query", "train"
+"""Types of messages: one request, and an invitation to a whole run."""
+POLL = 0.1
+AGAIN = 120.0
+"""Seconds without an answer before a request is sent once more."""
+TRIES = 10
+
+
+def told(node: int, kind: str, fields: dict[str, bytes]) -> Message:
+    """A message to a node."""
+    return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), node, kind)
+
+
+def heard(message: Message, name: str) -> bytes:
+    """A part of a message."""
+    return cast(bytes, message.content[RECORD][name])
+
+
+class Messages(Transport):
+    """Nodes by their numbers at the SuperLink; what they need to begin travels with every request.
+
+    `clients`: by the names of the nodes, how many each may speak for.
+    """
+
+    def __init__(self, grid: Grid, nodes: Sequence[int], clients: Mapping[str, int], assignment: bytes) -> None:
+        self.grid, self.nodes, self.clients, self.assignment = grid, nodes, clients, assignment
+        self.names = list(clients)
+        self.requests: list[bytes] = []
+
+    def send(self, requests: list[bytes]) -> None:
+        self.requests = requests
+
+    def receive(self) -> list[bytes]:
+        waiting = dict(enumerate(self.requests))
+        answers: dict[int, bytes] = {}
+        reasons: dict[int, str] = {}
+        for _ in range(TRIES):
+            self._ask(waiting, answers, reasons)
+            if not waiting:
+                break
+        for late in waiting:
+            self.fail(late, reasons.get(late, f"no answer to {TRIES} messages, {AGAIN:g} seconds each"))
+        return [answers[k] for k in range(len(self.requests))]
+
+    def _ask(self, waiting: dict[int, bytes], answers: dict[int, bytes], reasons: dict[int, str]) -> None:
+        """Send what is without an answer, and take the answers that come in time."""
+        fields = {k: {"assignment": self.assignment, "request": request} for k, request in waiting.items()}
+        sent = self.grid.push_messages([told(self.nodes[k], QUERY, each) for k, each in fields.items()])
+        hosts, end = dict(zip(sent, fields, strict=True)), time.monotonic() + AGAIN
+        while hosts and time.monotonic() < end:
+            for reply in self.grid.pull_messages(set(hosts)):
+                k = hosts.pop(reply.metadata.reply_to_message_id)
+                if reply.has_error():
+                    reasons[k] = reply.error.reason or f"Flower's error {reply.error.code}"
+                else:
+                    answers[k] = heard(reply, "answer")
+                    del waiting[k]
+            time.sleep(POLL)
+
+    def admit(self, host: int, clients: int) -> None:
+        name = self.names[host]
+        if clients != self.clients[name]:
+            raise ValueError(f"{name} speaks for {clients} clients; it may for {self.clients[name]}")
+
+    def name(self, host: int) -> str:
+        return self.names[host]

@@ -1,0 +1,57 @@
+"""The server's side: nodes with files of their own, reached by any transport. The server has no rows and sees none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from errorfeedback.clients.order import Setup
+from errorfeedback.core import Model, PerClient
+from errorfeedback.engines.base import Engine, Session, Transport
+from errorfeedback.engines.conducting import gathered
+from errorfeedback.engines.elsewhere import Elsewhere
+from errorfeedback.engines.remote import checked, new_run
+from errorfeedback.federated.site import Common, Judgement
+from errorfeedback.probes.base import Probes
+from errorfeedback.problems.base import Problem
+from errorfeedback.storage.files import content, value_of
+from errorfeedback.wire.requests import Request
+
+
+@dataclass(eq=False)
+class Nodes(Engine):
+    """So many `Site`s behind a transport."""
+
+    transport: Transport
+    count: int
+    judgements: list[Judgement] = field(default_factory=list, init=False)
+    """What every node said of the last model that it was asked about."""
+
+    @property
+    def observes(self) -> bool:
+        return False
+
+    def gather(self) -> Common:
+        """What the nodes know when they have prepared, with the problem as a server knows it."""
+        problem, common = gathered(self.transport, self.count)
+        return replace(common, objective=replace(common.objective, problem=problem))
+
+    def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:
+        Elsewhere(self.transport).check(setup, probes, metrics)
+
+    def open(self, problem: Problem, setup: Setup) -> Session:
+        return Elsewhere(self.transport).open(problem, setup)
+
+    def losses(self, problem: Problem, x: Model) -> PerClient:
+        answers = enumerate(self._asked("judge", content(x)))
+        self.judgements = [value_of(answer, self.transport.name(k)) for k, answer in answers]
+        return PerClient(np.concatenate([each.losses for each in self.judgements]))
+
+    def dismiss(self) -> None:
+        """Their work is done."""
+        self._asked("dismiss", b"")
+
+    def _asked(self, verb: str, body: bytes) -> list[bytes]:
+        self.transport.send([Request(verb, 0, body, new_run()).pack()] * self.count)
+        return checked(self.transport, self.transport.receive())

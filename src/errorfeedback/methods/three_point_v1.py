@@ -1,0 +1,43 @@
+"""3PCv1 (Richtarik et al. 2022): the compressed change of the gradient since the last round, on top of that
+gradient itself,
+
+    C_{h, y}(z) = y + C(z - y):   A = 1,  B = 1 - alpha.
+
+The server must know y, so a client sends all of its |J_i| values in every round: a method for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from errorfeedback.compressors.base import Compressor, Operator
+from errorfeedback.compressors.top_k import TopK
+from errorfeedback.core import Lifted, PerClient, Round
+from errorfeedback.methods.base import full_upload
+from errorfeedback.methods.three_point import Constants, ThreePoint
+from errorfeedback.sparsity.support import Support
+from errorfeedback.wire.message import KnownLayout, Message
+
+
+@dataclass(frozen=True)
+class ThreePointV1(ThreePoint):
+    """What error feedback would be if the last gradient were known."""
+
+    def constants(self, support: Support) -> Constants:
+        return PerClient(np.ones(support.n)), PerClient(1 - self.alpha(support))
+
+    def change(self, h: Lifted, y: Lifted, z: Lifted, compress: Operator, ctx: Round) -> Message:
+        return compress.everything(Lifted(y + compress(Lifted(z - y), ctx).lifted() - h))
+
+    def known_change(self, compress: Operator, ctx: Round) -> KnownLayout:
+        return KnownLayout(compress.whole, None)
+
+    def most_bits(self, support: Support) -> PerClient:
+        return full_upload(support)
+
+    @classmethod
+    def examples(cls, compressors: Sequence[Compressor]) -> Sequence[ThreePointV1]:
+        return [cls(TopK(1))]

@@ -1,0 +1,166 @@
+"""Everybody who can take part, from the registries: a new file of a family is in the field by itself.
+
+    a method with those of TopK, RandK and PermK that it is defined for    EF21 TopK(1), MARINA RandK(1), MARINA PermK, ...
+    EF21 where clients answer now and then                                 EF21 Participating(TopK(1), 0.5)
+    gradient descent and EF21 in every other direction                     DGD + LBFGS, EF21 TopK(1) + Diagonal, ...
+    EF21 with every other downlink                                         EF21 TopK(1), Compressed down, ...
+
+Each of them has up to three kinds of step sizes: the largest that a theorem gives it; what a rule finds on the way; and the
+best constant 2^k, which nobody can know before (`constant`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from errorfeedback import compressors, directions, downlinks, methods, stepsizes
+from errorfeedback.compressors.base import Compressor, Contractive
+from errorfeedback.compressors.participating import Participating
+from errorfeedback.compressors.perm_k import PermK
+from errorfeedback.compressors.rand_k import RandK
+from errorfeedback.compressors.top_k import TopK
+from errorfeedback.directions.base import Direction
+from errorfeedback.directions.steepest import Steepest
+from errorfeedback.downlinks.base import Downlink
+from errorfeedback.downlinks.whole import Whole
+from errorfeedback.methods.base import Method
+from errorfeedback.methods.dgd import DGD
+from errorfeedback.methods.ef21 import EF21
+from errorfeedback.planner.contest import AUTOMATIC, HINDSIGHT, THEOREM, Contestant
+from errorfeedback.problems.base import Problem, is_bounded
+from errorfeedback.registry import members, required
+from errorfeedback.stepsizes.base import Fixed, StepSize
+from errorfeedback.stepsizes.best import Best
+from errorfeedback.stepsizes.constant import Constant
+from errorfeedback.stepsizes.proved import Proved
+from errorfeedback.theory.analysis import Theory, analyse
+
+ALL = "all"
+ATTENDANCE = 0.5
+"""How often a client answers where not all do in every round."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method without its step size."""
+
+    name: str
+    method: Method
+    direction: Direction | None = None
+    downlink: Downlink | None = None
+
+    def with_rule(self, rule: StepSize, step: str, choice: str) -> Contestant:
+        """It with a step size, which tables call `step`."""
+        label = f"{self.name}, {step}"
+        return Contestant(label, self.method, rule, self.direction, self.downlink, self.name, choice)
+
+    def constant(self, exponent: int) -> Contestant:
+        """With the step 2^exponent."""
+        return self.with_rule(Constant(2.0**exponent), f"2^{exponent} {HINDSIGHT}", HINDSIGHT)
+
+
+def entrants(k: int = 1, compress: Callable[[int], Contractive] = TopK) -> list[Entrant]:
+    """The field, with K = k wherever something has a K."""
+    offered: list[Compressor] = [compress(k), RandK(k), PermK()]
+    now_and_then = EF21(Participating(compress(k), ATTENDANCE))
+    singles = [Entrant(_named(method), method) for method in [*_methods(offered), now_and_then]]
+    bases = [Entrant("DGD", DGD()), Entrant(_named(EF21(compress(k))), EF21(compress(k)))]
+    bent = [
+        replace(base, name=f"{base.name} + {kind.__name__}", direction=kind.examples()[0])
+        for kind in members(directions, Direction).values()  # type: ignore[type-abstract]
+        for base in bases
+        if kind is not Steepest
+    ]
+    down = [
+        replace(bases[1], name=f"{bases[1].name}, {kind.__name__} down", downlink=kind.examples()[0])
+        for kind in members(downlinks, Downlink).values()  # type: ignore[type-abstract]
+        if kind is not Whole
+    ]
+    return [*singles, *bent, *down]
+
+
+def chosen_entrants(names: Sequence[str], field: Sequence[Entrant]) -> list[Entrant]:
+    """Those of the field that are named: `all`, a whole name, or the word that it begins with (EF21, DIANA).
+
+    >>> [entrant.name for entrant in chosen_entrants(["MARINA", "dgd"], entrants())]
+    ['DGD', 'MARINA RandK(1)', 'MARINA PermK']
+    """
+    wanted = {name.strip().lower() for name in names}
+    kinds = {entrant.name: {entrant.name.lower(), _kind(entrant)} for entrant in field}
+    for name in sorted(wanted - {ALL}):
+        if not any(name in called for called in kinds.values()):
+            raise ValueError(f"{name!r} is no method; there are all, {', '.join(kinds)}")
+    return [entrant for entrant in field if ALL in wanted or wanted & kinds[entrant.name]]
+
+
+def _kind(entrant: Entrant) -> str:
+    """What it is called where it has nothing beside its compressor."""
+    alone = entrant.direction is None and entrant.downlink is None
+    return type(entrant.method).__name__.lower() if alone else entrant.name.lower()
+
+
+def by_theorem(problem: Problem, entrant: Entrant) -> Iterator[Contestant]:
+    """With the largest step that a theorem gives; nobody where there is no theorem for it on this problem."""
+    exact = entrant.downlink is None or entrant.downlink.lossless  # theorems are about steps that everybody takes
+    if not (exact and is_bounded(problem)):
+        return
+    bound, theory = entrant.method.bind(problem.support), analyse(problem, entrant.method.compressor)
+    rules = [rule for rule in _rules(entrant) if isinstance(rule, Fixed)]
+    steps = {rule: _gamma(rule, theory, bound) for rule in rules}
+    gammas = {rule: gamma for rule, gamma in steps.items() if gamma is not None}
+    if gammas:
+        best = max(gammas, key=lambda rule: gammas[rule])
+        yield entrant.with_rule(best, type(best).__name__, THEOREM)
+
+
+def _gamma(rule: Fixed, theory: Theory, method: Method) -> float | None:
+    """The step of its theorem; None where that does not speak about the problem."""
+    if isinstance(rule, Proved) and rule.missing(theory):
+        return None
+    try:
+        return rule.gamma(theory, method)
+    except ValueError:
+        return None
+
+
+def by_rule(entrant: Entrant) -> Iterator[Contestant]:
+    """With every rule that finds its step on the way."""
+    for rule in _rules(entrant):
+        if not isinstance(rule, Fixed):
+            yield entrant.with_rule(rule, type(rule).__name__, AUTOMATIC)
+
+
+def _rules(entrant: Entrant) -> Iterator[StepSize]:
+    """One of every rule that has something to say about it, as it is without arguments."""
+    direction = Steepest() if entrant.direction is None else entrant.direction
+    for kind in members(stepsizes, StepSize).values():  # type: ignore[type-abstract]
+        if kind is Best or required(kind):
+            continue
+        rule = kind()
+        try:
+            rule.check(entrant.method, direction)
+        except ValueError:
+            continue
+        yield rule
+
+
+def _methods(offered: Sequence[Compressor]) -> list[Method]:
+    """Every method with every compressor on offer that it is defined for, or else its first example."""
+    kinds = members(methods, Method).values()  # type: ignore[type-abstract]
+    return list(dict.fromkeys(method for kind in kinds for method in _made(kind, offered)))
+
+
+def _made(kind: type[Method], offered: Sequence[Compressor]) -> list[Method]:
+    fitting = [each for each in offered if isinstance(each, kind.requires)]
+    if fitting and required(kind) == ["compressor"]:
+        return [kind(each) for each in fitting]
+    every = [each for other in members(compressors, Compressor).values() for each in other.examples()]  # type: ignore[type-abstract]
+    return list(kind.examples(every)[:1])
+
+
+def _named(method: Method) -> str:
+    """EF21 TopK(1); DGD."""
+    compressor = re.sub(r"\w+=", "", str(method.compressor)).removesuffix("()")
+    return str(method) if "(" not in str(method) else f"{type(method).__name__} {compressor}"

@@ -1,0 +1,1 @@
+"""What follows a run while it lasts: `ef.solve(..., watch=watcher)`, one watcher per file."""

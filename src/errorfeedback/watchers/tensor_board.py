@@ -1,0 +1,22 @@
+"""Every column of the history as a scalar of TensorBoard, over the rounds."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from errorfeedback.extras import import_extra
+from errorfeedback.watchers.base import RunWatcher, measures
+
+
+class TensorBoard(RunWatcher):
+    """`folder`: what `tensorboard --logdir` reads."""
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self.writer = import_extra("tensorboardX", "a log for TensorBoard").SummaryWriter(str(folder))
+
+    def __call__(self, row: dict[str, float]) -> None:
+        for name, value in measures(row).items():
+            self.writer.add_scalar(name, value, int(row["round"]))
+
+    def close(self) -> None:
+        self.writer.close()

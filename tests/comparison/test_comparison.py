@@ -1,0 +1,215 @@
+"""`ef.compare`: every method with its three kinds of steps, kept, continued, and ready for a paper."""
+
+from __future__ import annotations
+
+import csv
+import pickle
+from math import inf, log2
+
+import numpy as np
+import pytest
+
+import errorfeedback as ef
+from errorfeedback import directions, methods
+from errorfeedback.comparison.comparison import carry_out_schedule
+from errorfeedback.comparison.contest_run import ContestRun, Given, Limits, score
+from errorfeedback.comparison.schedule import Schedule
+from errorfeedback.directions.base import Direction
+from errorfeedback.experiments.store import Store
+from errorfeedback.methods.base import Method
+from errorfeedback.planner.contest import Contestant
+from errorfeedback.planner.field import Entrant, entrants
+from errorfeedback.registry import members
+
+METHODS = ["DGD", "EF21", "MARINA", "DCGD"]
+LINK = ef.Network(up="1kbit/s", latency="10ms")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return ef.synthetic(n=6, d=15, m=4, c=3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def comparison(problem, folder):
+    return ef.compare(problem, METHODS, rounds=60, seeds=3, network=LINK, folder=folder)
+
+
+def rows(comparison, method, step):
+    return [row for row in comparison.table() if (row["method"], row["step"]) == (method, step)]
+
+
+def entry(comparison, label):
+    return next(entry for entry in comparison.contest.entries if entry.label == label)
+
+
+def test_every_method_has_every_kind_of_step_that_there_is_for_it(comparison):
+    kinds = {}
+    for row in comparison.table():
+        kinds.setdefault(row["method"], set()).add(row["step"])
+    assert kinds["DGD"] == kinds["EF21 TopK(1)"] == {"theorem", "automatic", "in hindsight"}
+    assert kinds["MARINA RandK(1)"] == kinds["MARINA PermK"] == {"theorem", "in hindsight"}
+    assert kinds["DCGD TopK(1)"] == {"in hindsight"}  # no theorem, and no rule pretends
+
+
+def test_the_theorems_step_is_the_largest_that_is_proved(comparison, problem):
+    (row,) = rows(comparison, "EF21 TopK(1)", "theorem")
+    method = ef.EF21(ef.TopK(1))
+    assert row["gamma"] == ef.Best().gamma(ef.analyse(problem, ef.TopK(1)), method)
+    assert row["gamma"] > 1.02 * ef.RareFeatures().gamma(ef.analyse(problem, ef.TopK(1)), method)
+
+
+@pytest.mark.parametrize("name", ["EF21 TopK(1)", "MARINA RandK(1)"])
+def test_the_step_in_hindsight_is_a_power_of_two_whose_neighbours_are_worse(comparison, problem, name):
+    (row,) = rows(comparison, name, "in hindsight")
+    k = round(log2(row["gamma"]))
+    assert row["gamma"] == 2.0**k
+    method = next(entrant.method for entrant in entrants() if entrant.name == name)
+
+    def run(gamma):
+        return score(ef.solve(problem, method, ef.Constant(gamma), rounds=60).history)
+
+    assert run(2.0**k) < min(run(2.0 ** (k - 1)), run(2.0 ** (k + 1)))
+
+
+def test_a_run_is_that_of_solve(comparison, problem):
+    history = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=60).history
+    for column in ("round", "f", "uplink_bits", "downlink_bits", "residual2"):
+        np.testing.assert_array_equal(entry(comparison, "DGD, InverseL").history[column], history[column])
+
+
+def test_seeds_give_bands_to_what_is_random_and_to_nothing_else(comparison, problem):
+    assert {row["seeds"] for row in comparison.table()} == {3}
+    assert entry(comparison, "EF21 TopK(1), Automatic").band("f") is None
+    random = entry(comparison, "MARINA RandK(1), MarinaAB")
+    runs = [ef.solve(problem, ef.MARINA(ef.RandK(1)), ef.MarinaAB(), rounds=60, seed=s).history["f"] for s in range(3)]
+    np.testing.assert_array_equal(random.band("f"), [np.min(runs, axis=0), np.max(runs, axis=0)])
+    assert random.final == np.median([run[-1] for run in runs])
+
+
+def test_a_second_call_runs_only_what_is_missing(comparison, problem, folder, monkeypatch):
+    ran, execute = [], ContestRun.execute
+    monkeypatch.setattr(ContestRun, "execute", lambda self, watch: ran.append(self) or execute(self, watch))
+    asked = {"rounds": 60, "seeds": 3, "network": LINK, "folder": folder}
+    assert ef.compare(problem, METHODS, **asked).table() == comparison.table()
+    assert ran == []
+    assert ef.compare(problem, METHODS[:2], **asked | {"rounds": 30, "seeds": 1}).table() != comparison.table()
+    assert {run.rounds for run in ran} <= {30}  # all of them are steps that are best in 30 rounds, or next to those
+    assert all("in hindsight" in run.label for run in ran)
+    ran.clear()
+    ef.compare(problem, [*METHODS, "EF14"], **asked)
+    assert ran
+    assert {run.contestant.entrant for run in ran} == {"EF14 TopK(1)"}
+    ran.clear()
+    ef.compare(problem, ["DCGD"], **asked | {"rounds": 61, "seeds": 1})
+    assert {run.rounds for run in ran} == {61}
+
+
+def test_a_job_goes_to_another_process_and_a_problem_of_functions_stays_in_this_one(problem):
+    entrant = entrants()[0]
+    job = ContestRun(Given.of("p", problem, None), entrant.constant(-3), 1, Limits(), 20)
+    sent = pickle.loads(pickle.dumps(job))
+    assert sent.fingerprint == job.fingerprint
+    np.testing.assert_array_equal(sent.execute(lambda t: None).columns["f"], job.execute(lambda t: None).columns["f"])
+    own = ef.problem([lambda x: (float(x @ x), 2 * x), lambda x: (float((x - 1) @ (x - 1)), 2 * (x - 1))], d=3)
+    table = ef.compare(own, "DGD", rounds=10).table()
+    assert min(row["loss"] for row in table) == pytest.approx(1.5 / 2, rel=0.1)
+
+
+def test_tables_are_for_papers(comparison, tmp_path):
+    with comparison.to_csv(tmp_path / "t.csv").open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert [row["method"] for row in read] == [row["method"] for row in comparison.table()]
+    assert [float(row["loss"]) for row in read] == [row["loss"] for row in comparison.table()]
+    text = comparison.to_latex(tmp_path / "t.tex").read_text()
+    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0].splitlines()
+    assert "\\toprule" in text
+    assert len(body) == len(read)
+    assert {line.count(" & ") for line in body} == {7}
+    marked = sum(row["step"] == "in hindsight" for row in read)
+    assert sum("$^\\dagger$" in line for line in body) == marked > 0
+    assert "in hindsight" not in "".join(body)
+
+
+def test_figures_have_the_width_of_a_column(comparison):
+    canvas = comparison.plot(over="time", of="gradient", methods=["DGD, InverseL", "MARINA RandK(1), MarinaAB"])
+    assert canvas.get_figwidth() == 3.3
+    (axes,) = canvas.axes
+    assert [line.get_label() for line in axes.lines] == ["DGD, InverseL", "MARINA RandK(1), MarinaAB"]
+    assert len(axes.collections) == 1  # the band of what is random
+    with pytest.raises(ValueError, match="over = 'minutes'; it must be one of time, total, up, rounds"):
+        comparison.plot(over="minutes")
+    with pytest.raises(ValueError, match="'SGD' took no part; there are"):
+        comparison.plot(methods=["SGD"])
+
+
+def test_it_shows_itself(comparison):
+    assert comparison.contest.verdict() in repr(comparison)
+    assert comparison._repr_html_().count("<tr>") == len(comparison.table()) + 1
+
+
+def test_names_that_nobody_has_are_refused_with_those_that_there_are(problem):
+    with pytest.raises(ValueError, match=r"'adam' is no method; there are all, .*EF21 TopK\(1\)"):
+        ef.compare(problem, ["Adam"], rounds=3)
+    with pytest.raises(ValueError, match="seeds = 0"):
+        ef.compare(problem, "DGD", rounds=3, seeds=0)
+
+
+def test_everything_registered_is_in_the_field():
+    names = [entrant.name for entrant in entrants()]
+    assert len(set(names)) == len(names)
+    for package, base, attribute in ((methods, Method, "method"), (directions, Direction, "direction")):
+        taking_part = {type(getattr(entrant, attribute)) for entrant in entrants()}
+        assert set(members(package, base).values()) - {ef.Steepest} <= taking_part
+
+
+class Fabricated(Schedule):
+    """A search whose scores are known."""
+
+    def __init__(self, known):
+        self.known, self.first, self.climbers = known, 0, ()
+        self.grid = {None: {k: k for k in range(-24, 25)}}
+
+    def scores(self, entrant):
+        return {k: (value, value) for k, value in self.known.items()}
+
+
+@pytest.mark.parametrize(
+    ("known", "best", "to_try"),
+    [
+        ({}, None, [-1, 0, 1]),
+        ({-1: 3.0, 0: 2.0, 1: 5.0}, 0, []),
+        ({-1: 3.0, 0: 2.0, 1: 1.0}, None, [2]),
+        ({-1: 1.0, 0: 2.0, 1: inf}, None, [-2]),
+        ({-1: inf, 0: inf, 1: inf}, None, [-3, -4]),  # every step was too long
+        ({-4: 1.0, -3: inf, -1: inf, 0: inf, 1: inf}, None, [-5]),
+        ({-1: 1.0, 0: 1.0, 1: 1.0}, None, [-2]),  # of equals the smaller step
+    ],
+)
+def test_the_search_goes_on_until_both_neighbours_are_worse(known, best, to_try):
+    schedule = Fabricated(known)
+    assert schedule.best(None) == best
+    assert schedule._next(None) == to_try
+
+
+def test_who_cannot_take_part_is_named_with_the_reason(problem, tmp_path):
+    refused = Entrant("DGD, Compressed down", ef.DGD(), downlink=ef.Compressed(ef.TopK(1)))
+    schedule = Schedule(
+        Given.of("p", problem, ef.ElasticNet(l2=0.1)),
+        [Contestant("fine", ef.DGD(), ef.InverseL())],
+        [refused],
+        5,
+        [0],
+        Limits(),
+        Store(tmp_path),
+    )
+    carry_out_schedule(schedule, 1, lambda job, rounds, finished: None)
+    assert [entry.label for entry in schedule.entries(None)] == ["fine"]
+    ((who, why),) = schedule.left_out().items()
+    assert who == "DGD, Compressed down"
+    assert "know nothing of ElasticNet" in why

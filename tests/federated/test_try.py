@@ -1,0 +1,102 @@
+"""A whole federation on this machine, as a user starts it: SuperLink and SuperNodes as processes, TLS, keys, own files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from errorfeedback.cli.train import train
+from errorfeedback.cli.verbs._training import Training
+from errorfeedback.estimators.model_file import load
+from errorfeedback.extras import installed
+
+WHY = "Flower is not installed: pip install 'errorfeedback[flower]'"
+ROUNDS = 6
+
+
+def rows(path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 8)) * (rng.random((60, 8)) < 0.5)
+    y = np.sign(X @ rng.standard_normal(8) + 0.1)
+    lines = [f"{t:g} " + " ".join(f"{j + 1}:{v:.6g}" for j, v in enumerate(row) if v) for row, t in zip(X, y, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def still_running(folder: Path) -> list[str]:
+    """Processes that were started for a folder."""
+    names = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:  # it has just ended
+            continue
+        names += [words] if str(folder) in words else []
+    return names
+
+
+@pytest.mark.skipif(not installed("flwr"), reason=WHY)
+def test_the_model_is_that_of_train_and_every_process_ends(tmp_path):
+    data = rows(tmp_path / "rows.svm")
+    words = ["federate", "try", str(data), "--nodes", "2", "--clients", "4", "--rounds", str(ROUNDS), "--out", "run"]
+    command = [sys.executable, "-m", "errorfeedback", *words]
+    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    train(Training(data=str(data), clients=4, rounds=ROUNDS, out=tmp_path / "local", quiet=True))
+    here, there = (np.load(tmp_path / out / "model.npz") for out in ("local", "run"))
+    assert all(np.array_equal(here[name], there[name]) for name in ("coef", "places", "intercept"))
+    ours, theirs = (json.loads((tmp_path / out / "history.json").read_text()) for out in ("local", "run"))
+    columns = [name for name in ours if name != "seconds"]
+    assert all(np.array_equal(*(np.array(h[c], dtype=float) for h in (ours, theirs)), equal_nan=True) for c in columns)
+    facts = load(tmp_path / "run" / "model.npz").provenance
+    assert facts["clients"] == 4
+    assert facts["path"] == "stream"
+    assert {"measured at the stream's sockets", "frames counted", "node-0", "node-1"} <= facts.keys()
+    assert (tmp_path / "run" / "report.html").exists() == installed("plotly")
+    assert still_running(tmp_path) == []
+    assert "telemetry" not in (tmp_path / "run" / "federation" / "logs" / "superlink.log").read_text().lower()
+
+
+@pytest.mark.skipif(not installed("cryptography"), reason="keys need cryptography: pip install 'errorfeedback[flower]'")
+def test_init_writes_all_that_a_site_needs_and_writes_over_nothing(tmp_path):
+    from errorfeedback.cli.federate import init, plan_of  # noqa: PLC0415  (where it can be)
+
+    site = tmp_path / "site"
+    init(site, 2, 9092)
+    assert {path.name for path in site.iterdir()} == {"README.md", "app", "flower", "keys"}
+    assert len((site / "README.md").read_text().splitlines()) <= 10
+    secrets = [path for path in (site / "keys").iterdir() if path.suffix == ".key"]
+    assert sorted(path.name for path in secrets) == ["node-0.key", "node-1.key", "server.key"]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in secrets)
+    import tomllib  # noqa: PLC0415
+
+    config = tomllib.loads((site / "app" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    plan = plan_of(config | {"l2": 0.5, "drop": "Id,Name", "missing": "drop", "k": 3})
+    assert plan.nodes == {"node-0": 1, "node-1": 1}
+    assert (plan.model.l2, plan.model.k, plan.assignment.reading.drop) == (0.5, 3, ("Id", "Name"))
+    with pytest.raises(ValueError, match="are not written over"):
+        init(site, 2, 9092)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"nodes": "a"}, "names, and clients of each"),
+        ({"nodes": ""}, "there must be a node"),
+        ({"nodes": "a: 0"}, "every node must have a client"),
+        ({"nodes": "a: 1", "path": "pigeon"}, "it must be 'stream' or 'messages'"),
+        ({"nodes": "a: 1", "path": "messages", "deadline": 1.0}, "messages are waited for"),
+        ({"nodes": "a: 1", "patience": 0}, "it must be above 0 seconds"),
+        ({"nodes": "a: 1", "data": "x"}, "data: no such setting; there are"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused_with_a_reason(config, reason):
+    from errorfeedback.cli.federate import plan_of  # noqa: PLC0415
+
+    with pytest.raises(ValueError, match=reason):
+        plan_of(config)
