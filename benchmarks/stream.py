@@ -29,7 +29,7 @@ import errorfeedback as ef
 
 N, D, M = 30, 200, 20
 NODES = {f"node {k}": range(10 * k, 10 * k + 10) for k in range(3)}
-ROUNDS, CHUNK = 400, 20
+ROUNDS, CHUNK = 600, 2
 OPTIONS: dict[str, Any] = {
     "method": ef.EF21(ef.TopK(1)),
     "stepsize": ef.Constant(1e-3),

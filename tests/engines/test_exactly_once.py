@@ -14,8 +14,8 @@ import errorfeedback as ef
 from errorfeedback.clients.exactly_once import ExactlyOnce
 from errorfeedback.storage.files import DamagedError, content, value_of
 from errorfeedback.storage.journal import HEAD, Journal
-from errorfeedback.wire.request_log import RequestLog
-from errorfeedback.wire.requests import BEHIND, DONE, FAILED, Position, Request
+from errorfeedback.wire.request_log import SET_UP, RequestLog
+from errorfeedback.wire.requests import BEHIND, DONE, FAILED, FLAG, Position, Request
 
 OPTIONS = {"rounds": 25, "every": 7, "metrics": False}
 
@@ -178,6 +178,22 @@ def test_a_journal_is_cut_to_a_snapshot_and_what_came_after(heard, tmp_path):
     assert node.stable > len(heard) - 20
     with pytest.raises(ValueError, match="every = 0; there must be at least one request"):
         ExactlyOnce(ef.OwnRows(part(0, 9)), None, 0)
+
+
+def test_a_snapshot_is_all_that_later_answers_depend_on(heard):
+    node, other = place(0, 9), place(0, 9)
+    for sent, _ in heard[:20]:
+        node.serve(sent)
+    run, number = node.position
+    for request in node.log.requests:
+        if request.verb in SET_UP:
+            other.serve(request.pack())
+    other.serve(Request("recall", number, node.place.snapshot(), run).pack())
+    later = [Request("values", number + 1, FLAG.pack(0), run), Request("values", number + 2, FLAG.pack(1), run)]
+    later.append(Request("memory", number + 3, b"", run))
+    for request in later:
+        assert node.serve(request.pack()) == other.serve(request.pack())
+        assert other.serve(request.pack())[:1] == DONE
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path):

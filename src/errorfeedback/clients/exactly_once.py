@@ -30,7 +30,16 @@ REFUSED = {"observe": "the gradients of a node are not looked at from outside; g
 
 
 class ExactlyOnce:
-    """A place behind its journal; without one it lives as long as its process."""
+    """A place behind its journal; without one it lives as long as its process.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1)), ef.Whole(), problem.x0, commands=False)
+    >>> place = ExactlyOnce(ef.host(problem, setup, 0, 4))
+    >>> answers = [place.serve(Request("values", number, bytes(1)).pack()) for number in (0, 0, 2, 1)]
+    >>> answers[0] == answers[1], [answer[:1] for answer in answers]
+    (True, [b'=', b'=', b'<', b'='])
+    """
 
     def __init__(self, place: Answering, journal: Journal | None = None, every: int = EVERY) -> None:
         if every < 1:

@@ -87,7 +87,7 @@ class Absences:
         nothing = np.zeros_like(known.counts)
         informed = np.full(len(nothing), asked)  # where x is, or not even that
         answers = informed if known.answers is None else known.answers & informed
-        frames = replace(known, counts=nothing, index_bits=nothing, answers=answers)
+        frames = replace(known, counts=nothing, index_bits=nothing, answers=answers, announced=True)
         if absence.left or monotonic() - absence.since <= self.patience:
             return Message(self.supports[k], NOWHERE, self.memories[k][:0], frames)
         return self._retired(k, absence, frames, ctx)
