@@ -20,6 +20,7 @@ ROOMS = {
     "engines": "Engines: where the clients live",
     "runtime": "Runs",
     "planner": "Before a run: what to choose, and what it takes",
+    "comparison": "Comparisons",
     "theory": "Theory",
     "storage": "Checkpoints",
     "interop": "PyTorch and JAX",

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from errorfeedback.cli.app import app
+from errorfeedback.comparison.contest_run import ContestRun
 
 
 def call(*words):
@@ -45,8 +46,7 @@ def compared(tmp_path_factory):
 
 def test_everything_is_written_and_every_method_takes_part_once(compared):
     _, folder, _, runs = compared
-    files = {"loss.png", "loss.svg", "report.html", "histories.json", "comparison.json", "table.csv", "table.tex"}
-    files |= {"curves", "figures"}
+    files = {"loss.png", "loss.svg", "report.html", "histories.json", "comparison.json", "curves"}
     assert {path.name for path in (folder / "c").iterdir()} == files
     assert {"GD, InverseL", "GD, Automatic", "EF21 Top1, Automatic", "EF14 Top1, 1/L"} <= set(runs)
     rules = {rule for label in runs for rule in label.partition(", ")[2].split(" = ")}
@@ -146,9 +146,32 @@ def test_many_classes_penalties_and_several_levels(tmp_path):
     assert min(pressed["f"]) > min(top["f"])
 
 
+def test_named_methods_have_a_step_in_hindsight_and_the_same_command_runs_nothing_again(compared, tmp_path, monkeypatch):
+    _, folder, *_ = compared
+    words = [folder / "t.csv", "--client-column", "shop", "--rounds", 30, "--methods", "DGD,EF14", "--seeds", 2]
+    done = call(*words, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    summary = json.loads((tmp_path / "comparison.json").read_text())
+    chosen = {method["method"]: method["step"]["chosen"] for method in summary["methods"]}
+    assert set(chosen.values()) == {"theorem", "automatic", "in hindsight"}
+    assert {label.partition(",")[0] for label in chosen} == {"DGD", "EF14 TopK(1)"}
+    assert "Nobody could have known it before" in (tmp_path / "report.html").read_text()
+    names = {
+        f"{of}-{over}.{kind}" for of in ("loss", "gradient") for over in ("rounds", "up", "total") for kind in ("pdf", "png")
+    }
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == names
+    assert {"table.csv", "table.tex"} <= {path.name for path in tmp_path.iterdir()}
+    monkeypatch.setattr(ContestRun, "execute", None)
+    again = call(*words, "--out", tmp_path)
+    assert again.exit_code == 0, again.output
+    assert "at the lowest" not in plain(again)
+    assert json.loads((tmp_path / "comparison.json").read_text())["methods"] == summary["methods"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--methods", "Adam"], "'adam' is no method; there are all, "),
         (["--time", "3s"], "--time 3s is counted on a network"),
         (["--time", "soon", "--network", "up=1kbit/s"], "time = 'soon'"),
         (["--budget", "0B"], "it must be above 0"),

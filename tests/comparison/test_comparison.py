@@ -18,7 +18,7 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.experiments.store import Store
 from errorfeedback.methods.base import Method
 from errorfeedback.planner.contest import Contestant
-from errorfeedback.planner.field import Entrant, entrants
+from errorfeedback.planner.field import Entrant, by_theorem, entrants
 from errorfeedback.registry import members
 
 METHODS = ["DGD", "EF21", "MARINA", "DCGD"]
@@ -168,12 +168,25 @@ def test_everything_registered_is_in_the_field():
         assert set(members(package, base).values()) - {ef.Steepest} <= taking_part
 
 
+def test_a_composition_has_the_theorem_that_is_about_it_and_no_other(problem):
+    """Momentum and both ways with the numbers of the direction and of the downlink; none for a step that is rounded."""
+    field = {entrant.name: entrant for entrant in entrants()}
+
+    def rules(name):
+        return [contestant.rule for contestant in by_theorem(problem, field[name])]
+
+    assert rules("EF21 TopK(1) + HeavyBall") == [ef.RareHeavyBall(field["EF21 TopK(1) + HeavyBall"].direction.eta)]
+    two_way = field["EF21 TopK(1), Compressed down"]
+    assert rules(two_way.name) == [ef.RareTwoWay(two_way.downlink.compressor)]
+    assert rules("EF21 TopK(1), RoundedStep down") == rules("DGD + LBFGS") == rules("FedAvg") == []
+
+
 class Fabricated(Schedule):
     """A search whose scores are known."""
 
-    def __init__(self, known):
+    def __init__(self, known, most=24):
         self.known, self.first, self.climbers = known, 0, ()
-        self.grid = {None: {k: k for k in range(-24, 25)}}
+        self.grid = {None: {k: k for k in range(-24, most + 1)}}
 
     def scores(self, entrant):
         return {k: (value, value) for k, value in self.known.items()}
@@ -195,6 +208,21 @@ def test_the_search_goes_on_until_both_neighbours_are_worse(known, best, to_try)
     schedule = Fabricated(known)
     assert schedule.best(None) == best
     assert schedule._next(None) == to_try
+
+
+def test_a_method_that_refuses_long_steps_is_tried_with_shorter_ones():
+    assert Fabricated({}, most=-4)._next(None) == [-6, -5, -4]
+    assert Fabricated({-6: 3.0, -5: 2.0, -4: 1.0}, most=-4).best(None) == -4
+    prox = next(entrant for entrant in entrants() if entrant.name == "FedProx")
+    with pytest.raises(ValueError, match="mu rate below 1"):
+        prox.constant(3)
+
+
+def test_clients_that_step_by_themselves_are_tuned_by_their_own_step():
+    """The server takes the mean of their models."""
+    contestant = next(entrant for entrant in entrants() if entrant.name == "FedAvg").constant(-4)
+    assert contestant.method.rate == 2.0**-4
+    assert contestant.rule == ef.Constant(contestant.method.steps * 2.0**-4)
 
 
 def test_who_cannot_take_part_is_named_with_the_reason(problem, tmp_path):

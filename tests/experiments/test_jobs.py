@@ -11,7 +11,7 @@ import pytest
 from errorfeedback import api as ef
 from errorfeedback.experiments.jobs import Constants, Pattern, Run
 from errorfeedback.experiments.recipes import ProblemRecipe, Synthetic
-from errorfeedback.experiments.runner import distinct, run_jobs, without_data
+from errorfeedback.experiments.runner import distinct, run_here, run_jobs, without_data
 from errorfeedback.experiments.store import Store
 
 SMALL = Synthetic(4, 0, 10, 20, 3)
@@ -111,12 +111,30 @@ class Broken(ProblemRecipe):
 def test_jobs_run_in_processes_once_and_failures_do_not_stop_the_rest(tmp_path):
     store, news = Store(tmp_path), []
     runs = [replace(RUN, seed=seed) for seed in range(3)]
-    jobs = [*runs, runs[0], Pattern(Broken())]
-    failed = run_jobs(jobs, store, workers=2, display=lambda job, rounds, finished: news.append((job, finished)))
+    jobs = [*runs[:2], runs[0], Pattern(Broken())]
+
+    def then(job):
+        """The second run makes the third one necessary, and itself again."""
+        return runs[1:] if job == runs[1] else ()
+
+    failed = run_jobs(jobs, store, workers=2, display=lambda job, rounds, finished: news.append((job, finished)), then=then)
     assert list(failed.values()) == ["ValueError: no such problem"]
     assert all(store.has(run) for run in runs)
     assert len([job for job, finished in news if finished]) == 4
     np.testing.assert_array_equal(store.load(runs[1]).columns["f"], runs[1].execute(silent).columns["f"])
+
+
+def test_jobs_run_here_as_they_do_elsewhere(tmp_path):
+    store, runs, news = Store(tmp_path), [replace(RUN, seed=seed) for seed in range(2)], []
+    failed = run_here(
+        [runs[0], Pattern(Broken())],
+        store,
+        display=lambda job, rounds, finished: news.append(job) if finished else None,
+        then=lambda job: runs[1:],
+    )
+    assert failed == {Pattern(Broken()): "ValueError: no such problem"}
+    assert all(map(store.has, runs))
+    assert len(news) == 3
 
 
 @dataclass(frozen=True)

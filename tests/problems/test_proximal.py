@@ -45,3 +45,14 @@ def test_bad_penalties_are_refused():
         ef.ElasticNet(l1=-1)
     with pytest.raises(ValueError, match=r"l2 has shape \(3,\)"):
         ef.solve(pair()[0], ef.DGD(), ef.Constant(0.1), rounds=1, prox=ef.ElasticNet(l2=np.ones(3)))
+
+
+def test_the_shortest_subgradient_is_zero_at_a_solution_and_only_there():
+    """Of f + R with an L1 part: the history has it as residual2."""
+    problem, prox = ef.synthetic(n=4, d=8, m=3, c=2), ef.ElasticNet(l1=0.05, l2=0.1)
+    run = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=2000, every=2000, prox=prox)
+    assert run.history["residual2"][-1] < 1e-20
+    assert run.history["grad_norm2"][-1] > 1e-4
+    x = problem.restrict(run.x)
+    moved = x + 1e-3 * np.sign(x)
+    assert np.linalg.norm(prox.shortest_subgradient(moved, problem.gradient(moved))) > 1e-5

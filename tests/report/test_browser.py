@@ -41,8 +41,13 @@ def page() -> Page:
             Heatmap("pattern", np.eye(20, dtype=bool), "client", "feature"),
         ],
     )
+    beside = Figure("beside", [Lines(name, curves, Axis("f"), legend=name == "b") for name in "ab"], {"bits": AXES["bits"]})
     wide = Table([f"column {k}" for k in range(12)], [[1.0] * 12])
-    return Page("T", "lead", [Section("S", [Text("x"), Claim("v", True, "f"), Drawing(lines), Drawing(others), wide])])
+    return Page(
+        "T",
+        "lead",
+        [Section("S", [Text("x"), Claim("v", True, "f"), Drawing(lines), Drawing(others), Drawing(beside), wide])],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +133,16 @@ def test_a_curve_can_be_hidden_and_stays_hidden_when_the_axis_is_switched(opened
     opened.execute_script("document.querySelector('button[data-axis=bits]').click()")
     wait(opened, "return document.querySelector('#figure-lines .xtitle').textContent === 'bits sent per client'")
     assert len(paths(opened)) == 1
+
+
+def test_a_legend_speaks_for_all_panels_of_its_figure(opened):
+    opened.execute_script(
+        "Plotly.restyle(document.querySelectorAll('#figure-beside .plot')[1], {visible: 'legendonly'}, [1])"
+    )
+    wait(opened, "return document.querySelectorAll('#figure-beside .scatterlayer path.js-line').length === 2")
+    states = "return [...document.querySelectorAll('#figure-beside .plot')].map(p => p.data.map(t => t.visible))"
+    assert opened.execute_script(states) == [[True, "legendonly"]] * 2
+    assert len(paths(opened)) == 2  # another figure has a legend of its own
 
 
 def test_the_colours_follow_the_theme(opened):

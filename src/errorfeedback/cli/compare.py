@@ -78,6 +78,7 @@ def compare(
         carry_out_schedule(schedule, jobs or cores(), news)
     comparison = compared(schedule, networks, str(links or ""))
     written = _write(out, comparison, rows.name, _limits(max_bytes, max_seconds, rounds, seeds))
+    written += _write_for_a_paper(out, comparison) if methods else []
     for table in (results(comparison.contest), targets(comparison.contest)):
         _show(table, console)
     sentences = [f"Network: {comparison.contest.network}"] if comparison.contest.network else []
@@ -161,14 +162,10 @@ def _limits(max_bytes: float, max_seconds: float, rounds: int, seeds: int) -> st
 
 
 def _write(out: Path, comparison: Comparison, name: str, limits: str) -> list[Path]:
-    """The figures, the page, the tables and every history."""
+    """The figure, the page, the ranking and every history."""
     command, contest = shlex.join(["errorfeedback", *sys.argv[1:]]), comparison.contest
     drawn = save(overview(contest), out)
     page = comparison_page(f"Methods on {name}", contest, comparison.left_out, limits, command)
-    for of in QUANTITIES:
-        for over in axes(contest):
-            save(single(contest, shown_first(contest), of, over), out / "figures", COLUMN)
-    tables = [comparison.to_csv(out / "table.csv"), comparison.to_latex(out / "table.tex")]
     about = {**summary(contest), "left_out": dict(comparison.left_out), "limits": limits, "command": command}
     texts = {
         "comparison.json": json.dumps(about, indent=1),
@@ -177,7 +174,16 @@ def _write(out: Path, comparison: Comparison, name: str, limits: str) -> list[Pa
     for file, text in texts.items():
         (out / file).write_text(text, encoding="utf-8")
     pages = page.write_where_possible(out / "report.html")
-    return [*pages, *drawn, *tables, out / "figures", *(out / file for file in texts)]
+    return [*pages, *drawn, *(out / file for file in texts)]
+
+
+def _write_for_a_paper(out: Path, comparison: Comparison) -> list[Path]:
+    """The table as CSV and LaTeX, and both quantities over every axis in the width of a column."""
+    contest, figures = comparison.contest, out / "figures"
+    for of in QUANTITIES:
+        for over in axes(contest):
+            save(single(contest, shown_first(contest), of, over), figures, COLUMN)
+    return [comparison.to_csv(out / "table.csv"), comparison.to_latex(out / "table.tex"), figures]
 
 
 def _columns(entry: Entry) -> dict[str, list[float | None]]:

@@ -46,11 +46,18 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.first = middle(self.problem.problem)
-        near = range(self.first - FURTHEST, self.first + FURTHEST + 1)
-        self.grid = {each: {k: self.run(each.constant(k), self.seeds[0]) for k in near} for each in self.climbers}
+        self.grid = {each: dict(self._steps(each)) for each in self.climbers}
 
     def run(self, contestant: Contestant, seed: int) -> ContestRun:
         return ContestRun(self.problem, contestant, seed, self.limits, self.rounds)
+
+    def _steps(self, entrant: Entrant) -> Iterator[tuple[int, ContestRun]]:
+        """The exponents of the grid, as far as the method takes such steps."""
+        for k in range(self.first - FURTHEST, self.first + FURTHEST + 1):
+            try:
+                yield k, self.run(entrant.constant(k), self.seeds[0])
+            except ValueError:
+                continue
 
     def wanted(self) -> list[Job]:
         """All runs that are known to be needed and are not there, the searches last: they are begun first."""
@@ -94,18 +101,19 @@ class Schedule:
         return {k: score(history) for k, history in stored.items() if history is not None}
 
     def best(self, entrant: Entrant) -> int | None:
-        """The exponent whose neighbours are both worse; None while it is not known, or where every step diverged."""
+        """The exponent whose neighbours on the grid are both worse; None while it is not known, or where every step
+        diverged."""
         scores = self.scores(entrant)
         if not scores:
             return None
         k = min(scores, key=lambda k: (scores[k], k))
-        return k if scores[k] < (inf, inf) and {k - 1, k + 1} <= set(scores) else None
+        return k if scores[k] < (inf, inf) and {k - 1, k + 1} & set(self.grid[entrant]) <= set(scores) else None
 
     def _next(self, entrant: Entrant) -> list[int]:
         """The exponents to try next."""
         scores = self.scores(entrant)
         if not scores:
-            return [self.first - 1, self.first, self.first + 1]
+            return sorted(sorted(self.grid[entrant], key=lambda k: abs(k - self.first))[:3])
         k = min(scores, key=lambda k: (scores[k], k))
         near = [k - 1, k + 1] if scores[k] < (inf, inf) else [min(scores) - 2, min(scores) - 3]
         return [each for each in near if each not in scores and each in self.grid[entrant]]
@@ -137,7 +145,8 @@ class Schedule:
             reasons[job.label if who in ran or not who else who] = reason
         for entrant in self.climbers:
             if self.best(entrant) is None and entrant.name not in reasons:
-                reasons[f"{entrant.name}, 2^k"] = "no step on the grid is better than both its neighbours, or all diverged"
+                worst = all(value == (inf, inf) for value in self.scores(entrant).values())
+                reasons[f"{entrant.name}, 2^k"] = "every step diverged" if worst else "its best step is outside the grid"
         return reasons
 
 

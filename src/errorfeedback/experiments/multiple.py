@@ -22,6 +22,7 @@ class Multiple(Fixed):
     """
 
     methods: ClassVar[tuple[type[Method], ...]] = (Method,)
+    claims: ClassVar[bool] = False
     rule: Fixed
     factor: float
 

@@ -70,12 +70,20 @@ class Method(ABC):
         self.compressor.check(support)
         return self
 
+    def suited(self, problem: Problem) -> Self:
+        """The method with everything filled in that depends on the problem."""
+        return self
+
     def check_penalty(self, prox: ElasticNet | None) -> None:  # noqa: B027  (most methods know nothing of it)
         """Raise where the method does not know what to do with the server's penalty."""
 
     def knowing(self, gamma: float | None) -> Self:
         """The method whose clients know the step size of all rounds; None: it varies."""
         return self
+
+    def tuned(self, gamma: float) -> tuple[Self, float]:
+        """The method and the server's step size where gamma is the step that is tuned: the server's, or the clients' own."""
+        return self, gamma
 
     def lacking(self, problem: Problem) -> str:
         """What the method asks of a problem and this one does not have; empty where it has all."""

@@ -3,7 +3,7 @@
     a method with those of TopK, RandK and PermK that it is defined for    EF21 TopK(1), MARINA RandK(1), MARINA PermK, ...
     EF21 where clients answer now and then                                 EF21 Participating(TopK(1), 0.5)
     gradient descent and EF21 in every other direction                     DGD + LBFGS, EF21 TopK(1) + Diagonal, ...
-    EF21 with every other downlink                                         EF21 TopK(1), Compressed down, ...
+    and with every other downlink                                          EF21 TopK(1), Compressed down, ...
 
 Each of them has up to three kinds of step sizes: the largest that a theorem gives it; what a rule finds on the way; and the
 best constant 2^k, which nobody can know before (`constant`).
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from errorfeedback import compressors, directions, downlinks, methods, stepsizes
 from errorfeedback.compressors.base import Compressor, Contractive
+from errorfeedback.compressors.identity import Identity
 from errorfeedback.compressors.participating import Participating
 from errorfeedback.compressors.perm_k import PermK
 from errorfeedback.compressors.rand_k import RandK
@@ -57,8 +58,9 @@ class Entrant:
         return Contestant(label, self.method, rule, self.direction, self.downlink, self.name, choice)
 
     def constant(self, exponent: int) -> Contestant:
-        """With the step 2^exponent."""
-        return self.with_rule(Constant(2.0**exponent), f"2^{exponent} {HINDSIGHT}", HINDSIGHT)
+        """With the step 2^exponent: the server's, or that of clients which take steps of their own."""
+        method, gamma = self.method.tuned(2.0**exponent)
+        return replace(self, method=method).with_rule(Constant(gamma), f"2^{exponent} {HINDSIGHT}", HINDSIGHT)
 
 
 def entrants(k: int = 1, compress: Callable[[int], Contractive] = TopK) -> list[Entrant]:
@@ -74,8 +76,9 @@ def entrants(k: int = 1, compress: Callable[[int], Contractive] = TopK) -> list[
         if kind is not Steepest
     ]
     down = [
-        replace(bases[1], name=f"{bases[1].name}, {kind.__name__} down", downlink=kind.examples()[0])
+        replace(base, name=f"{base.name}, {kind.__name__} down", downlink=kind.examples()[0])
         for kind in members(downlinks, Downlink).values()  # type: ignore[type-abstract]
+        for base in bases
         if kind is not Whole
     ]
     return [*singles, *bent, *down]
@@ -102,12 +105,11 @@ def _kind(entrant: Entrant) -> str:
 
 
 def by_theorem(problem: Problem, entrant: Entrant) -> Iterator[Contestant]:
-    """With the largest step that a theorem gives; nobody where there is no theorem for it on this problem."""
-    exact = entrant.downlink is None or entrant.downlink.lossless  # theorems are about steps that everybody takes
-    if not (exact and is_bounded(problem)):
+    """With the largest step that a theorem gives it on this problem; nobody where there is none."""
+    if not is_bounded(problem):
         return
     bound, theory = entrant.method.bind(problem.support), analyse(problem, entrant.method.compressor)
-    rules = [rule for rule in _rules(entrant) if isinstance(rule, Fixed)]
+    rules = [rule for rule in _rules(entrant) if isinstance(rule, Fixed) and rule.claims]
     steps = {rule: _gamma(rule, theory, bound) for rule in rules}
     gammas = {rule: gamma for rule, gamma in steps.items() if gamma is not None}
     if gammas:
@@ -133,14 +135,21 @@ def by_rule(entrant: Entrant) -> Iterator[Contestant]:
 
 
 def _rules(entrant: Entrant) -> Iterator[StepSize]:
-    """One of every rule that has something to say about it, as it is without arguments."""
+    """One of every rule that has something to say about it. Numbers that a rule shares with the direction or the downlink
+    (`eta`, `compressor`) are theirs."""
     direction = Steepest() if entrant.direction is None else entrant.direction
+    downlink = Whole() if entrant.downlink is None else entrant.downlink
+    theirs = {f.name: getattr(part, f.name) for part in (direction, downlink) for f in fields(part)}
     for kind in members(stepsizes, StepSize).values():  # type: ignore[type-abstract]
-        if kind is Best or required(kind):
+        shared = {f.name: theirs[f.name] for f in fields(kind) if f.name in theirs}
+        if kind in (Best, Constant) or set(required(kind)) - set(shared):
             continue
-        rule = kind()
+        if issubclass(kind, Fixed) and not (downlink.lossless or shared):
+            continue  # most theorems are about steps that everybody takes as they are
+        rule = kind(**shared)
         try:
             rule.check(entrant.method, direction)
+            rule.check_downlink(downlink)
         except ValueError:
             continue
         yield rule
@@ -154,13 +163,17 @@ def _methods(offered: Sequence[Compressor]) -> list[Method]:
 
 def _made(kind: type[Method], offered: Sequence[Compressor]) -> list[Method]:
     fitting = [each for each in offered if isinstance(each, kind.requires)]
-    if fitting and required(kind) == ["compressor"]:
+    if required(kind) == ["compressor"] and fitting:
         return [kind(each) for each in fitting]
+    if not required(kind):  # it sends what it makes as it is, or in its own way
+        return [kind()]  # type: ignore[call-arg]
     every = [each for other in members(compressors, Compressor).values() for each in other.examples()]  # type: ignore[type-abstract]
     return list(kind.examples(every)[:1])
 
 
 def _named(method: Method) -> str:
-    """EF21 TopK(1); DGD."""
+    """EF21 TopK(1), MARINA PermK; FedAvg, where nothing is compressed."""
+    if isinstance(method.compressor, Identity):
+        return type(method).__name__
     compressor = re.sub(r"\w+=", "", str(method.compressor)).removesuffix("()")
-    return str(method) if "(" not in str(method) else f"{type(method).__name__} {compressor}"
+    return f"{type(method).__name__} {compressor}"

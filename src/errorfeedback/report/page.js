@@ -52,6 +52,17 @@
   });
   setTheme(theme());
 
+  // A legend speaks for all panels of its figure: curves of one name come and go together.
+  panels.forEach(({ plot }) => plot.on("plotly_restyle", () => {
+    const shown = new Map(plot.data.map((trace) => [trace.name, trace.visible]));
+    panels.map((panel) => panel.plot)
+      .filter((other) => other !== plot && other.closest("figure") === plot.closest("figure"))
+      .forEach((other) => {
+        const visible = other.data.map((trace) => (shown.has(trace.name) ? shown.get(trace.name) : trace.visible));
+        if (visible.some((state, k) => state !== other.data[k].visible)) Plotly.restyle(other, { visible });
+      });
+  }));
+
   document.querySelectorAll(".switch").forEach((group) => {
     const figure = group.closest("figure");
     const mine = panels.filter(({ plot }) => figure.contains(plot));

@@ -158,6 +158,9 @@ class StepSize(ABC):
 class Fixed(StepSize):
     """The same gamma in every round."""
 
+    claims: ClassVar[bool] = True
+    """It is the step of a theorem."""
+
     @abstractmethod
     def gamma(self, theory: Theory, method: Method | None = None) -> float: ...
 

@@ -16,6 +16,7 @@ class Constant(Fixed):
     """gamma, for any method."""
 
     methods: ClassVar[tuple[type[Method], ...]] = (Method,)
+    claims: ClassVar[bool] = False
     any_direction: ClassVar[bool] = True
     value: float
 
