@@ -59,7 +59,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "alternatives": []}
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

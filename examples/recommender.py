@@ -1,8 +1,8 @@
 """A recommender trained across its users' devices: nobody but the user sees what she clicked on.
 
 Users and items have embeddings, a small network makes a score of both, and every user is a client. Differences of gradients
-go up in 4 bits a number, rounded quasi-Newton steps come down; a client sends and hears of its own embedding, of the items
-that it met, and of the network. Run it with: PYTHONPATH=benchmarks python examples/recommender.py
+go up in 6 bits a number, rounded AdaGrad steps come down; a client sends and hears of its own embedding, of the items that
+it met, and of the network. Run it with: PYTHONPATH=benchmarks python examples/recommender.py
 """
 
 import numpy as np
@@ -41,12 +41,10 @@ def train(module, problem, valid, stop=()):
         with torch.no_grad():
             return 1 - roc_auc_score(liked, module(user, item))
 
-    up, down = ef.EF21(ef.PowersOfTwo(4), start="compressed"), ef.FittedStep()  # few bits a number, both ways
-    stop = [ef.Validation(held_out, every=5), *stop]
-    l2 = ef.ElasticNet(l2=3e-4)
-    return ef.solve(
-        problem, up, ef.Armijo(), direction=ef.LBFGS(), downlink=down, prox=l2, stop=stop, rounds=300, metrics=False
-    )
+    up, down = ef.EF21(ef.FittedAnswer(least=6), start="compressed"), ef.FittedStep(least=6)  # 6 bits a number, both ways
+    stop = [ef.Validation(held_out, every=5, patience=150, flat=None), *stop]
+    step, adagrad, l2 = ef.Constant(0.5), ef.Diagonal(), ef.ElasticNet(l2=2.5e-4)
+    return ef.solve(problem, up, step, direction=adagrad, downlink=down, prox=l2, stop=stop, rounds=300, metrics=False)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ ELSEWHERE = """if True:
     from pkgutil import walk_packages
     from importlib import import_module
     import errorfeedback as ef
-    optional = ("errorfeedback.interop", "errorfeedback.__main__")
+    optional = ("errorfeedback.interop", "errorfeedback.federated", "errorfeedback.__main__")
     for info in walk_packages(ef.__path__, "errorfeedback."):
         if not info.name.startswith(optional):
             import_module(info.name)

@@ -23,6 +23,8 @@ from tempfile import mkdtemp
 import numpy as np
 from matplotlib import pyplot as plt
 
+import errorfeedback as ef
+
 folder = Path(mkdtemp())
 
 # %%
@@ -97,7 +99,7 @@ axes.axvline(table_bytes, color="C6", linestyle=":")
 axes.annotate("a shop's part of\nthe table itself ", (table_bytes, axes.get_ylim()[1]), color="C6", va="top", ha="right")
 axes.set(xlabel="bytes per shop, up and down", ylabel="mean logistic loss", xscale="log")
 axes.set_title("A whole training in fewer bytes than the rows have")
-axes.legend(loc="lower left")
+axes.legend(loc="upper right", bbox_to_anchor=(0.85, 0.8))
 plt.show()
 
 # %%
@@ -132,6 +134,16 @@ axes.errorbar(expected, happened, 2 * np.sqrt(happened * (1 - happened) / count)
 axes.set(xlabel="predicted chance of a return", ylabel="share that was returned", aspect="equal")
 axes.set_title("1,000 new orders in eight groups")
 plt.show()
+
+# %%
+# Take it with you
+# ----------------
+# The model is a file that Python opens, a table of coefficients, and a scikit-learn model that says the same of every
+# row (``errorfeedback export run --to csv``, ``sklearn`` or ``onnx``):
+
+saved = ef.load_model(folder / "run")
+print(type(ef.to_sklearn(saved)).__name__, "of", len(saved.encoding.names), "features")
+print("\n".join(ef.export(folder / "run", "csv").read_text().splitlines()[:4]))
 
 # %%
 # Where to go from here

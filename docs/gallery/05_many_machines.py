@@ -171,5 +171,5 @@ plt.show()
 # - Choose the engine by where the rows are, not by what you want to compute: the model is the same to the last bit.
 # - A node needs ``ef.OwnRows(problem).serve``, a transport ``send`` and ``receive``. Certificates, retries and who may
 #   join are the transport's job: frames are checked against faults, not against attackers
-#   (:doc:`/explanation/security`).
+#   (:doc:`/explanation/security`). Over Flower all of that is there: :doc:`/federated`.
 # - A checkpoint of one engine goes on on another: ``ef.resume(folder, engine=...)``.

@@ -22,6 +22,7 @@ from errorfeedback.compressors.base import Unbiased as Unbiased
 from errorfeedback.compressors.exact_on_common import ExactOnCommon as ExactOnCommon
 from errorfeedback.compressors.fitted_answer import FittedAnswer as FittedAnswer
 from errorfeedback.compressors.identity import Identity as Identity
+from errorfeedback.compressors.low_rank import LowRank as LowRank
 from errorfeedback.compressors.natural import Natural as Natural
 from errorfeedback.compressors.participating import Participating as Participating
 from errorfeedback.compressors.perm_k import PermK as PermK
@@ -36,6 +37,7 @@ from errorfeedback.compressors.top_k import TopK as TopK
 from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
 from errorfeedback.core import Round as Round
+from errorfeedback.core import RowMemory as RowMemory
 from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
 from errorfeedback.directions.base import Direction as Direction

@@ -42,7 +42,13 @@ def precision(dtype: DTypeLike) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class RowMemory:
-    """Numbers that clients keep for their rows, and how many rows each of them has."""
+    """Numbers that clients keep for their rows, and how many rows each of them has.
+
+    >>> import numpy as np
+    >>> memory = RowMemory(values=np.zeros(5), counts=np.array([2, 3]))  # two clients
+    >>> len(memory.values) == int(memory.counts.sum())
+    True
+    """
 
     values: PerRow
     counts: Integers

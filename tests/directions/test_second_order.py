@@ -6,13 +6,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
+from bytewise import Bytewise
 from problem_pairs import pair
 
 import errorfeedback as ef
 from errorfeedback.clients.bending import Bending
 from errorfeedback.core import Point, Round
 from errorfeedback.directions.base import Hessians
-from errorfeedback.sparsity.pairs import symmetric
+from errorfeedback.runtime.ledger import ownership_bits
+from errorfeedback.sparsity.pairs import pairs_of, symmetric
+from errorfeedback.sparsity.support import full_support
 
 
 def logistic(clients=6, rows=60, d=5, seed=0):
@@ -23,14 +26,84 @@ def logistic(clients=6, rows=60, d=5, seed=0):
     return ef.logistic(A, y, clients=clients)
 
 
+COMPRESSED = {ef.TopK(3): reference.largest_entries(3), ef.LowRank(2): reference.largest_eigenvalues(2)}
+
+
+@pytest.mark.parametrize("compressor", COMPRESSED, ids=str)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_fednl_equals_the_reference(loss):
+def test_fednl_equals_the_reference(loss, compressor):
     ours, literal = pair(loss, n=4, d=6, m=8, fill=0.5)
-    xs = list(reference.fed_nl(literal, np.zeros(6), 25, 3))
+    xs = list(reference.fed_nl(literal, np.zeros(6), 25, COMPRESSED[compressor]))
     for rounds in (1, 6, 25):
-        options = {"direction": ef.FedNL(ef.TopK(3)), "rounds": rounds, "every": rounds}
+        options = {"direction": ef.FedNL(compressor), "rounds": rounds, "every": rounds}
         got = ef.solve(ours, ef.DGD(), ef.Constant(1.0), **options)
         assert np.abs(got.x - xs[rounds]).max() <= 1e-10 * np.abs(xs).max()
+
+
+@pytest.mark.parametrize("direction", ef.FedNL.examples(), ids=str)
+def test_fednl_has_the_same_bits_wherever_clients_live_and_every_byte_is_counted(direction):
+    problem, options = logistic(), {"direction": direction, "rounds": 6}
+    whole = ef.solve(problem, ef.DGD(), ef.Constant(1.0), **options)
+    for engine in (ef.Local(3), ef.Threads(2), Bytewise(1), Bytewise(3)):
+        found = ef.solve(problem, ef.DGD(), ef.Constant(1.0), engine=engine, **options)
+        assert np.array_equal(whole.x, found.x)
+        assert np.array_equal(whole.history["uplink_bits"], found.history["uplink_bits"])
+    ownership = ownership_bits(problem.support, problem.width)
+    assert 8 * engine.up + ownership == found.history["uplink_bits"][-1]
+    assert found.history["curvature_bits"][-1] > 0
+
+
+class StopError(Exception):
+    """In the middle of a run."""
+
+
+KEPT = {
+    "FedNL": (ef.DGD(), ef.Constant(1.0), {"direction": ef.FedNL(ef.LowRank(1))}),
+    "GIANT": (ef.GIANT(), ef.Constant(0.1), {}),
+    "CoCoA+": (ef.CoCoAPlus(), ef.CocoaStep(), {}),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_run_goes_on_where_it_was(name, tmp_path):
+    """With the learned Hessians, the point where clients stood, and one dual variable per row."""
+    method, rule, more = KEPT[name]
+    whole, seen = ef.solve(logistic(), method, rule, rounds=9, **more), []
+
+    def stop(row):
+        if row["round"] == 6:
+            raise StopError
+
+    with pytest.raises(StopError):
+        ef.solve(logistic(), method, rule, rounds=9, watch=stop, checkpoint=ef.Checkpoint(tmp_path, every=1), **more)
+    found = ef.resume(tmp_path, engine=ef.Local(4), watch=seen.append)
+    assert np.array_equal(whole.x, found.x)
+    assert seen[0]["round"] == 6, "a checkpoint that is refused would be gone on with from round 0"
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_rank_r_is_the_best_matrix_of_its_rank_and_its_alpha_is_reached(rank):
+    support = pairs_of(full_support(2, 4))
+    operator, compressor = ef.LowRank(rank).on(support), ef.LowRank(rank)
+    rng = np.random.default_rng(rank)
+    halves = [rng.standard_normal((4, 4)), np.linalg.qr(rng.standard_normal((4, 4)))[0] @ np.diag([1.0, -1, 1, -1])]
+    matrices = [halves[0] + halves[0].T, halves[1] @ np.diag([1.0, -1, 1, 1]) @ halves[1].T]  # and one with equal |lambda|
+    u = np.concatenate([each[np.triu_indices(4)] for each in matrices])
+    sent = operator(u, Round(0, 0))
+    for i, U in enumerate(matrices):
+        C = symmetric(sent.values[10 * i : 10 * i + 10], 4)
+        values = np.sort(np.abs(np.linalg.eigvalsh(U)))
+        assert np.sum((C - U) ** 2) == pytest.approx(np.sum(values[: 4 - rank] ** 2), rel=1e-12, abs=1e-24)
+        assert np.linalg.matrix_rank(C) == rank
+    share = np.sum((C - U) ** 2) / np.sum(U**2)  # the second one
+    assert share == pytest.approx(1 - compressor.alpha(support)[1], rel=1e-12, abs=1e-12)
+    assert operator.folded(sent).values.shape == (2 * rank * 5,)
+    twin = np.concatenate([symmetric(sent.values[10 * i : 10 * i + 10], 4)[np.triu_indices(4)] for i in range(2)])
+    factors = operator.folded(sent).values.reshape(2, rank, 5)
+    out = np.einsum("ir,irp,irq->ipq", factors[:, :, 0], factors[:, :, 1:], factors[:, :, 1:])
+    np.testing.assert_allclose(twin, np.concatenate([each[np.triu_indices(4)] for each in out]), rtol=1e-13, atol=1e-15)
+    with pytest.raises(ValueError, match="LowRank compresses matrices"):
+        compressor.on(full_support(1, 4))
 
 
 def test_what_fednl_inverts_is_never_below_the_hessian_and_no_larger_than_it_says():

@@ -15,7 +15,8 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     generated_pages.write(folder / "generated")
     written = {DOCS / path.relative_to(folder): path.read_text() for path in folder.rglob("*.*")}
-    return written | {DOCS / "tutorials" / f"{path.stem}.rst": "" for path in (DOCS / "gallery").glob("*.py")}
+    tutorials = ["index", *(path.stem for path in (DOCS / "gallery").glob("*.py"))]
+    return written | {DOCS / "tutorials" / f"{name}.rst": "" for name in tutorials}
 
 
 def test_every_link_leads_to_a_file_and_a_heading(made):

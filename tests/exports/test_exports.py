@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from importlib import import_module
 from pathlib import Path
 
 import joblib
@@ -12,6 +13,7 @@ import pytest
 from commands import call, plain
 
 import errorfeedback as ef
+from errorfeedback.data.encoding import Category
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Missing, Reading
 from errorfeedback.estimators.classifier import EF21Classifier
@@ -123,6 +125,13 @@ def test_what_cannot_be_exported_is_a_sentence(tmp_path):
     done = call("export", tmp_path / "nowhere", "--to", "csv")
     assert done.exit_code == 2
     assert "no such folder or model file" in plain(done)
+
+
+def test_text_that_onnx_cannot_tell_from_missing_text_is_refused():
+    pytest.importorskip("onnx")
+    graph = import_module("errorfeedback.exports.onnx_graph").Graph()
+    with pytest.raises(ValueError, match="column 'colour' has empty text among its values and missing text too"):
+        graph._part(Category("colour", ("", "red"), marked=True), np.ones((3, 1)))
 
 
 def fed(rows, encoding):

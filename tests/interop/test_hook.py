@@ -222,6 +222,7 @@ REFUSED = {
         partial(hooked, by_name),
     ),
     "no feedback": ("the method of 'weight' is DCGD, which has no error feedback", partial(hooked, ef.DCGD(ef.TopK(3)))),
+    "lazy": ("CLAG, whose messages have no length that others could know", partial(hooked, ef.CLAG(ef.TopK(3)))),
     "complex": ("'weight' is of torch.complex64; gradients are sent as", partial(hooked, TOP, dtype=torch.complex64)),
     "lossy": ("find_unused_parameters=True with EF14: what is sent for 'weight'", partial(hooked, TOP, unused=True)),
     "table": (

@@ -86,7 +86,7 @@ def test_a_linear_module_has_the_trajectory_of_the_librarys_on_minibatches(metho
     assert f[-1] - lowest < 0.1 * (f[0] - lowest)
 
 
-@pytest.mark.parametrize("method", MINIBATCHES, ids=str)
+@pytest.mark.parametrize("method", [ef.EF21SGDM(ef.TopK(30), batch=4, eta=0.5), MINIBATCHES[1]], ids=str)
 def test_tables_are_trained_on_minibatches_with_the_same_bits_everywhere(method):
     problem = ef.torch.problem(made(Recommender), BY_ROW, data(), lower_bound=0.0)
     one, *others = (

@@ -55,8 +55,29 @@ def giant(problem, x, gamma, rounds, inner, ridge, step):
         rounds -= 2
 
 
-def fed_nl(problem, x, rounds, k):
-    """The k largest entries of every triangle, ties to the first; l from what 16 bits tell of the mean square."""
+def largest_entries(k):
+    """Of a triangle, ties to the first."""
+
+    def compress(matrix, where):
+        out = np.zeros_like(matrix)
+        for at in sorted(where, key=lambda at: (-abs(matrix[at]), at))[:k]:
+            out[at] = out[at[::-1]] = matrix[at]
+        return out
+
+    return compress
+
+
+def largest_eigenvalues(k):
+    def compress(matrix, where):
+        values, V = np.linalg.eigh(matrix)
+        largest = sorted(range(len(values)), key=lambda r: -abs(values[r]))[:k]
+        return sum(values[r] * np.outer(V[:, r], V[:, r]) for r in largest)
+
+    return compress
+
+
+def fed_nl(problem, x, rounds, C):
+    """l from what 16 bits tell of the mean square of what is missing from a triangle."""
     d = problem.d
     H = [np.zeros((d, d)) for _ in range(problem.n)]
     yield x
@@ -65,9 +86,7 @@ def fed_nl(problem, x, rounds, k):
         for i, client in enumerate(problem.clients):
             truth = hessian_i(problem, i, x)
             where = [(j, m) for j in client.J for m in client.J if j <= m]
-            for at in sorted(where, key=lambda at: (-abs(truth[at] - H[i][at]), at))[:k]:
-                H[i][at] = H[i][at] + (truth[at] - H[i][at])
-                H[i][at[::-1]] = H[i][at]
+            H[i] = H[i] + C(truth - H[i], where)
             missing = nearest_float(math.sqrt(np.mean([(truth[at] - H[i][at]) ** 2 for at in where])), 16)
             norms += math.sqrt(2 * len(where)) * missing
         values, V = np.linalg.eigh(mean(H) + norms / problem.n * np.eye(d))

@@ -83,6 +83,24 @@ def test_scaffolds_step_is_its_theorems_and_its_rate_at_most_a_share_of_it():
         ef.solve(problem, ef.Scaffnew(rate=1.03 / theory.L_max), ef.ScaffnewStep(), rounds=1)
 
 
+def test_without_a_rate_clients_have_one_that_their_curvature_allows():
+    problem = pair(n=6, d=14, fill=0.3)[0]
+    L_max = ef.analyse(problem).L_max
+    for method, rate in (
+        (ef.FedAvg(), 1 / L_max),
+        (ef.FedProx(mu=3.0), 1 / (L_max + 3)),
+        (ef.Scaffnew(), 1 / L_max),
+        (ef.SCAFFOLD(steps=4), 1 / (96 * L_max)),
+    ):
+        result = ef.solve(problem, method, ef.Averaging(), rounds=50, x0=np.ones(14))
+        assert result.method.rate == pytest.approx(rate, rel=1e-12)
+        assert result.history["f"][-1] < result.history["f"][0]
+    ef.solve(problem, ef.SCAFFOLD(), ef.ScaffoldStep(), rounds=1)
+    ef.solve(problem, ef.Scaffnew(), ef.ScaffnewStep(), rounds=1)
+    with pytest.raises(ValueError, match="FedAvg needs a rate where nothing bounds"):
+        ef.solve(ef.autoencoder(np.eye(6), clients=2, code=2), ef.FedAvg(), ef.Constant(0.1), rounds=1)
+
+
 def test_averaging_is_the_mean_of_the_clients_models():
     problem = pair(n=4, d=5, fill=1.0)[0]
     x, rate, steps = np.ones(5), 0.01, 3

@@ -16,6 +16,7 @@ import errorfeedback as ef
 from errorfeedback.core import Round
 from errorfeedback.sparsity.support import full_support
 from errorfeedback.stepsizes.proved import largest_root
+from errorfeedback.wire.message import nonzeros
 
 N = 6001
 """States: each is a client of its own."""
@@ -134,6 +135,8 @@ def test_m_is_theorem_1s_with_ef21s_constants():
     M = theory.L_plus * np.sqrt(theory.c / theory.n) * theory.xi
     for method in (ef.CLAG(ef.TopK(1), zeta=0.0), ef.EF21Plus(ef.TopK(1))):
         assert rule.gamma(theory, method) == pytest.approx(largest_root(theory.L, M))
+        weights = rule.proof(theory, method).weights * theory.theta_i  # q_i = c/n^2, as in Theorem 1
+        assert weights == pytest.approx(theory.c / theory.n**2)
     assert rule.gamma(theory, ef.CLAG(ef.Identity(), 1.0)) < 1 / theory.L
 
 
@@ -189,3 +192,15 @@ def test_ef21_plus_forgets_now_and_then():
     assert (h + sent.lifted()).tolist() == [9.0, 0.0, 0.0, 5.0, 5.0, 5.0]
     assert sent.frames.counts.tolist() == [3, 1]  # three entries change; no index where a client sends all it has
     assert sent.frames.cost(0, 64).bits == (32 + 192) + (32 + 72)
+
+
+def test_a_sum_of_messages_is_sent_without_indices_where_that_is_shorter():
+    """99 values of 100 with 7 bits of index each are longer than 100 values; 90 are not."""
+    support = full_support(2, 100)
+    u = np.ones(200)
+    u[[3, *range(100, 110)]] = 0.0
+    sent = nonzeros(support, u)
+    assert sent.frames.counts.tolist() == [100, 90]
+    assert sent.frames.index_bits.tolist() == [0, 630]
+    assert np.array_equal(sent.lifted(), u)
+    assert nonzeros(support, u.astype(np.float32)).frames.counts.tolist() == [100, 100]

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
+from errorfeedback.smoothness.sampled_smoothness import sampled_smoothness
 
 D, N = 2, 2
 
@@ -174,6 +175,25 @@ def worst_over(name, factor, seeds=8):
 def test_expected_psi_falls_from_every_state_and_does_not_with_a_slightly_longer_step(name):
     assert worst_over(name, 1.0) <= 1e-12
     assert worst_over(name, LONGER[name]) > 1e-9
+
+
+def test_they_are_their_formulas():
+    problem = ef.synthetic(n=10, d=30, m=3, c=4)
+    theory = ef.analyse(problem, ef.RandK(2))
+    omega, A, L, L_plus = theory.omega, theory.omega / 10, theory.L, theory.L_plus
+
+    def root(M2):
+        return pytest.approx(2 / (L + sqrt(L**2 + 4 * M2)), rel=1e-12)
+
+    diana, dasha = (kind(ef.RandK(2)).bind(problem.support) for kind in (ef.DIANA, ef.DASHA))
+    assert diana.rate == pytest.approx(1 / (1 + omega), rel=1e-14)
+    assert ef.DianaStep().gamma(theory, diana) == root(A * (L_plus / (1 - sqrt(1 - 1 / (1 + omega)))) ** 2)
+    assert dasha.a == pytest.approx(1 / (2 * omega + 1), rel=1e-14)
+    assert ef.DashaStep().gamma(theory, dasha) == root(2 * (2 * omega + 1) * A * L_plus**2)
+    some = ef.DASHAPP(ef.SomeClients(ef.RandK(2), 0.4)).bind(problem.support)
+    assert (some.a, some.b) == pytest.approx((0.4 / (2 * omega + 1), 0.25), rel=1e-14)
+    batch2 = sampled_smoothness(problem, 1) ** 2
+    assert ef.VRMarinaStep().gamma(theory, ef.VRMARINA(ef.RandK(2), p=0.2)) == root(4 * (A * L_plus**2 + (A + 0.1) * batch2))
 
 
 def test_they_are_not_below_the_published_steps():

@@ -112,7 +112,7 @@ class Host(Answering):
         assert bending is not None, "it was asked"
         assert message.telemetry is not None, "it says what is missing"
         missing = patterns(message.telemetry, MISSING_WIDTHS)
-        key = bend_key(self.ctx)
+        key, message = bend_key(self.ctx), bending.compress.folded(message)
         return encode(message, bending.compress.known(key), key, missing, MISSING_WIDTHS).tobytes()
 
     def _hear(self, frames: Bytes, flags: int, listening: bool) -> Verdict:

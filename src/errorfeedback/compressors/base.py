@@ -57,6 +57,19 @@ class Operator(ABC):
         """What is known of a message of which clients alone know how much they send: nothing."""
         return self_counted(np.zeros(self.support.n, dtype=np.int64), self.support.sizes, self.frames.coding)
 
+    @property
+    def wire(self) -> Support:
+        """The space of the numbers that cross the wire: that of u, unless they are folded."""
+        return self.support
+
+    def folded(self, message: Message) -> Message:
+        """The last message as it crosses the wire."""
+        return message
+
+    def unfolded(self, message: Message) -> Message:
+        """What crossed the wire, in the space of u."""
+        return message
+
     def everything(self, u: Lifted) -> Message:
         """The uncompressed message: a client sends its |J_i| values; no index is needed."""
         return Message(self.support, None, u.copy(), self.whole)

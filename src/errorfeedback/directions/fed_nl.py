@@ -5,8 +5,8 @@
 in every round. H + l I is never below the Hessian of f, so that a full step (`Constant(1.0)`) is never longer than Newton's.
 Theirs uses the H_i from before the round and begins with whole Hessians; ours the newest, and begins with H_i = 0. A client
 tells the root mean square of what is missing, from which l is bounded: entries off the diagonal count twice, and the
-triangle has |J_i| (|J_i| + 1)/2 of them. `TopK` is on the entries of a triangle; the gradient travels as the method sends it
-(`DGD`: whole, as theirs). With `Armijo` it is FedNL-LS.
+triangle has |J_i| (|J_i| + 1)/2 of them. `TopK` is on the entries of a triangle, `LowRank` is their rank R; the gradient
+travels as the method sends it (`DGD`: whole, as theirs). With `Armijo` it is FedNL-LS.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive
+from errorfeedback.compressors.low_rank import LowRank
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction, Hessians
@@ -81,4 +82,4 @@ class FedNL(Direction):
 
     @classmethod
     def examples(cls) -> Sequence[FedNL]:
-        return [cls(TopK(2))]
+        return [cls(TopK(2)), cls(LowRank(1))]

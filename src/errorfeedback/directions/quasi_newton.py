@@ -130,7 +130,7 @@ class Secants:
     s: tuple[Floats, ...] = ()
     y: tuple[Floats, ...] = ()
     sy: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(pairs, pairs): all s_a' y_b."""
+    """(pairs, pairs): s_a' y_b where b is not newer than a, and 0 elsewhere: all that B and H are made of."""
     ss: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(pairs, pairs): all s_a' s_b."""
 
@@ -138,7 +138,8 @@ class Secants:
         """With one more, and the oldest left out where there are more than `memory`."""
         one = Secants((*self.s, s)[-memory:], (*self.y, y)[-memory:])
         sy, ss = one.across(s), one.along(s)
-        return replace(one, sy=_bordered(self.sy, sy, one.along(y)), ss=_bordered(self.ss, ss, ss))
+        above = np.append(np.zeros(len(sy) - 1), sy[-1])
+        return replace(one, sy=_bordered(self.sy, sy, above), ss=_bordered(self.ss, ss, ss))
 
     def along(self, v: Floats) -> Floats:
         """All s_a' v."""

@@ -158,7 +158,8 @@ class RemoteSession:
         assert self.setup.curvature is not None, "a run that asks for curvature says so before round 0"
         operator = self.setup.curvature.on(pairs_of(support))
         known = operator.known(bend_key(ctx))
-        message, missing = decode(frames, known, operator.support, bend_key(ctx), np.dtype(np.float64), MISSING_WIDTHS)
+        folded, missing = decode(frames, known, operator.wire, bend_key(ctx), np.dtype(np.float64), MISSING_WIDTHS)
+        message = operator.unfolded(folded)
         message.telemetry = numbers(missing, MISSING_WIDTHS)
         return message
 
@@ -244,7 +245,7 @@ class RemoteSession:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return () if self.absences is None else tuple(self.absences.notes)
+        return () if self.absences is None else self.absences.notes
 
     def _ask(self, verb: str, body: bytes) -> None:
         away = set() if self.absences is None else self.absences.away.keys()

@@ -105,6 +105,11 @@ class Graph:
         """(rows, models): what a column of text adds."""
         given = self._input(column.name, "STRING", 1, "text; empty where it is missing")
         keys = [*column.values, *([""] if column.marked else [])]
+        if len(set(keys)) < len(keys):
+            raise ValueError(
+                f"column {column.name!r} has empty text among its values and missing text too, which strings of ONNX cannot "
+                "tell apart; give the empty one a name, or export to sklearn"
+            )
         table = np.vstack([weights, np.zeros((1, weights.shape[1]))])  # the last: text that training did not see
         number = {"keys_strings": keys, "values_int64s": list(range(len(keys))), "default_int64": len(keys)}
         places = self.node("LabelEncoder", given, domain="ai.onnx.ml", **number)

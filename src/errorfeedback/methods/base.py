@@ -70,6 +70,10 @@ class Method(ABC):
         self.compressor.check(support)
         return self
 
+    def suited(self, problem: Problem) -> Self:
+        """The method with everything filled in that depends on the problem."""
+        return self
+
     def check_penalty(self, prox: ElasticNet | None) -> None:  # noqa: B027  (most methods know nothing of it)
         """Raise where the method does not know what to do with the server's penalty."""
 

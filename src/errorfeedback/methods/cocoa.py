@@ -35,8 +35,8 @@ class CoCoAPlus(StepReader):
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
-    >>> run = ef.solve(problem, ef.CoCoAPlus(l2=0.1), ef.CocoaStep(), rounds=100, prox=ef.ElasticNet(l2=0.1))
-    >>> bool(abs(problem.gradient(run.x) + 0.1 * run.x).max() < 1e-6)
+    >>> run = ef.solve(problem, ef.CoCoAPlus(l2=1.0), ef.CocoaStep(), rounds=100, prox=ef.ElasticNet(l2=1.0))
+    >>> bool(abs(problem.gradient(run.x) + run.x).max() < 1e-6)
     True
     """
 

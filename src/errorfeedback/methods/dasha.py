@@ -81,4 +81,4 @@ class DASHA(Method):
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[DASHA]:
         fitting = [compressor for compressor in compressors if isinstance(compressor, cls.requires)]
-        return [cls(fitting[-1]), cls(fitting[1], a=0.4)]
+        return [cls(fitting[-1])]

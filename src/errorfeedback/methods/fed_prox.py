@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from errorfeedback.compressors.base import Compressor
 from errorfeedback.core import Lifted, Model, Round
@@ -33,10 +34,13 @@ class FedProx(FixedSteps):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.mu * self.rate < 1:
+        if not 0 < self.mu < (inf if self.rate is None else 1 / self.rate):
             raise ValueError(
                 f"mu = {self.mu}, rate = {self.rate}; mu must be above 0 and mu rate below 1, or steps overshoot x"
             )
+
+    def natural_rate(self, L_max: float) -> float:
+        return 1 / (L_max + self.mu)
 
     @property
     def unit(self) -> float:

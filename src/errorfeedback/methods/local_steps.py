@@ -19,6 +19,8 @@ from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Lifted, Point, Round, Sample
 from errorfeedback.methods.minibatched import Minibatched
 from errorfeedback.methods.node import Node
+from errorfeedback.problems.base import Problem, is_bounded
+from errorfeedback.smoothness.constants import smoothness
 
 Pull = Callable[[Lifted], Lifted | float]
 
@@ -30,15 +32,32 @@ def nothing(w: Lifted) -> float:
 
 @dataclass(frozen=True)
 class LocalSteps(Minibatched):
-    """`rate`: the clients' own step size."""
+    """`rate`: the clients' own step size; None: what `natural_rate` makes of L_max, the largest of their L_i."""
 
     compressor: Compressor = Identity()  # noqa: RUF009  (frozen)
-    rate: float = 0.1
+    rate: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isfinite(self.rate) and self.rate > 0):
+        if self.rate is not None and not (isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"rate = {self.rate}; the clients' step size must be finite and positive")
+
+    def suited(self, problem: Problem) -> Self:
+        if self.rate is not None:
+            return self
+        if not is_bounded(problem):
+            raise ValueError(f"{type(self).__name__} needs a rate where nothing bounds the clients' curvature; give rate=")
+        return replace(self, rate=self.natural_rate(smoothness(problem).L_max))
+
+    def natural_rate(self, L_max: float) -> float:
+        """That of gradient descent on any f_i."""
+        return 1 / L_max
+
+    @property
+    def pace(self) -> float:
+        """`rate`, filled in."""
+        assert self.rate is not None, "suited() fills rate in"
+        return self.rate
 
     @property
     @abstractmethod
@@ -56,7 +75,7 @@ class LocalSteps(Minibatched):
         for k in range(steps):
             rows = None if self.batch is None else Sample(self.batch, ctx, draw=k)
             pulled = pull(w)
-            w -= self.rate * (node.gradients(Point(own=w), rows) + pulled)
+            w -= self.pace * (node.gradients(Point(own=w), rows) + pulled)
         return Lifted(x - w)
 
 
@@ -73,4 +92,4 @@ class FixedSteps(LocalSteps):
 
     @property
     def unit(self) -> float:
-        return self.steps * self.rate
+        return self.steps * self.pace

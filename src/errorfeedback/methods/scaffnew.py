@@ -34,11 +34,11 @@ Memory = tuple[Lifted, Lifted, Lifted]
 @dataclass(frozen=True)
 class Scaffnew(LocalSteps, StepReader):
     """Local steps that learn what makes a client differ. `p`: of an exchange after a step; best is sqrt(rate mu), where all
-    f_i are strongly convex with mu.
+    f_i are strongly convex with mu; rate=None is its theorem's, 1/L_max.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
-    >>> run = ef.solve(problem, ef.Scaffnew(rate=0.01, p=0.2), ef.Averaging(), rounds=500, every=500)
+    >>> run = ef.solve(problem, ef.Scaffnew(p=0.2), ef.ScaffnewStep(), rounds=500, every=500)
     >>> bool(run.history["grad_norm2"][-1] < 1e-3 * run.history["grad_norm2"][0])
     True
     """
@@ -55,7 +55,7 @@ class Scaffnew(LocalSteps, StepReader):
 
     @property
     def unit(self) -> float:
-        return self.rate / self.p
+        return self.pace / self.p
 
     def steps(self, ctx: Round) -> int:
         """K of this round."""

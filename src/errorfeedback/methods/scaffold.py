@@ -42,6 +42,10 @@ class SCAFFOLD(FixedSteps, StepReader):
     memory: ClassVar[int] = 2
     compressor: Compressor = field(default=Identity(), init=False)
 
+    def natural_rate(self, L_max: float) -> float:
+        """That of its theorem (`ScaffoldStep`)."""
+        return 1 / (24 * self.steps * L_max)
+
     def init(self, node: Node, ctx: Round) -> tuple[Message, Memory]:
         zero = Lifted(np.zeros(node.support.size, dtype=node.problem.dtype))
         return self._round(zero, zero, node, ctx)

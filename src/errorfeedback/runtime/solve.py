@@ -196,7 +196,7 @@ def carry_out(
     writer: CheckpointWriter | None,
 ) -> Result:
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
-    method = method.bind(problem.support)
+    method = method.bind(problem.support).suited(problem)
     theory = analyse(problem, method.compressor)
     if method.reads_steps:
         method = method.knowing(stepsize.constant(theory, method))

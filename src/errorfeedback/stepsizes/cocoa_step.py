@@ -19,7 +19,15 @@ from errorfeedback.theory.analysis import Theory
 
 @dataclass(frozen=True)
 class CocoaStep(Fixed):
-    """For CoCoAPlus with a sigma that is safe."""
+    """For CoCoAPlus with a sigma that is safe.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> ef.solve(problem, ef.CoCoAPlus(sigma=1.0), ef.CocoaStep(), rounds=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: sigma = 1.0; CocoaStep's theorem needs at least c = 2 (sigma=None)
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (CoCoAPlus,)
 

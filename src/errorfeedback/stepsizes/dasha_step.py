@@ -30,7 +30,13 @@ from errorfeedback.theory.analysis import Theory
 
 @dataclass(frozen=True)
 class DashaStep(Fixed):
-    """For DASHA."""
+    """For DASHA.
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2), ef.RandK(1))
+    >>> ef.DashaStep().gamma(theory) > ef.DianaStep().gamma(theory)  # omega/sqrt(n) in place of omega^1.5/sqrt(n)
+    True
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (DASHA,)
 
@@ -54,6 +60,14 @@ class DashaPPStep(Fixed):
     ((1 - p)/p) ||k_i||^2. With ||g - grad f||^2 <= 2||e||^2 + 2||d||^2, U_i <= 3 (||delta_i||^2 + b^2||d_i||^2 +
     a^2||e_i||^2) and ||k_i||^2 <= 2 (||delta_i||^2 + b^2 ||d_i||^2) the weights below make
     Psi = f - f* + (gamma/2) (P_e ||e||^2 + Q_e mean||e_i||^2 + P_d ||d||^2 + Q_d mean||d_i||^2) fall in expectation.
+
+    >>> import errorfeedback as ef
+    >>> problem, steps = ef.synthetic(n=10, d=20, m=3, c=2), []
+    >>> for p in (0.1, 0.5, 0.9):
+    ...     method = ef.DASHAPP(ef.SomeClients(ef.RandK(1), p))
+    ...     steps.append(ef.DashaPPStep().gamma(ef.analyse(problem, method.compressor), method))
+    >>> steps == sorted(steps)  # the more clients answer, the longer
+    True
     """
 
     methods: ClassVar[tuple[type[Method], ...]] = (DASHAPP,)

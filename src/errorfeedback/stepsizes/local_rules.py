@@ -31,8 +31,9 @@ class LocalRule(Fixed):
 
     def gamma(self, theory: Theory, method: Method | None = None) -> float:
         assert isinstance(method, LocalSteps), "the step depends on the clients' own"
+        method = method.suited(theory.problem)
         longest = self.rate(theory, method)
-        if method.rate > longest * (1 + ROUNDING):
+        if method.pace > longest * (1 + ROUNDING):
             raise ValueError(f"rate = {method.rate}; the theorem of {type(self).__name__} needs at most {longest:.6g}")
         return self.server(theory, method)
 
@@ -47,7 +48,13 @@ class LocalRule(Fixed):
 
 @dataclass(frozen=True)
 class ScaffoldStep(LocalRule):
-    """For SCAFFOLD; `rate` is 1/(24 L_max steps)."""
+    """For SCAFFOLD; `rate` is 1/(24 L_max steps).
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2))
+    >>> round(ef.ScaffoldStep().gamma(theory, ef.SCAFFOLD()) * theory.L_max, 6) == round(1 / 24, 6)
+    True
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (SCAFFOLD,)
 
@@ -61,7 +68,13 @@ class ScaffoldStep(LocalRule):
 
 @dataclass(frozen=True)
 class ScaffnewStep(LocalRule):
-    """For Scaffnew; `rate` is 1/L_max."""
+    """For Scaffnew; `rate` is 1/L_max.
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2))
+    >>> round(ef.ScaffnewStep().gamma(theory, ef.Scaffnew(p=0.2)) * theory.L_max, 6)
+    5.0
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (Scaffnew,)
 

@@ -25,7 +25,14 @@ from errorfeedback.theory.analysis import Theory
 
 @dataclass(frozen=True)
 class VRMarinaStep(Fixed):
-    """For VRMARINA."""
+    """For VRMARINA.
+
+    >>> import errorfeedback as ef
+    >>> theory = ef.analyse(ef.synthetic(n=10, d=20, m=3, c=2), ef.RandK(1))
+    >>> few, all_rows = (ef.VRMarinaStep().gamma(theory, ef.VRMARINA(ef.RandK(1), 0.3, batch)) for batch in (1, 3))
+    >>> few < all_rows
+    True
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (VRMARINA,)
 
