@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from errorfeedback.plots.comparison_figures import SHOWN, best_of_each, overview
 
 from errorfeedback.planner.contest import HINDSIGHT, Contest, Entry
 from errorfeedback.plots.draw import COLUMN, save
