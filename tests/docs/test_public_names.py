@@ -28,7 +28,6 @@ REASONS = {
     "Comparison": "made by `compare`",
     "Inspection": "made by `inspect`",
     "load": "needs a data set that is not part of the project",
-    "Comparison": "made by `compare`",
     "EF21Plus": "one of a family: docs/methods.md, tests/reference",
     "RarePAGE": "a rule of one method, tested beside it",
     "ThreePointStep": "a rule of one family, tested beside it",
