@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
 
-.PHONY: run test docs reproduce bench race mpi scaling dist clean
+.PHONY: run test docs reproduce bench race mpi stream federated scaling dist clean
 
 # A stamp per set of extras: nothing is installed again until pyproject.toml changes.
 $(VENV)/run.stamp: pyproject.toml
@@ -15,6 +15,14 @@ $(VENV)/run.stamp: pyproject.toml
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[report,mpi,torch,jax,test]'
+	touch $@
+
+# Flower holds typer and rich back. So it has an environment of its own, which takes all else from the one beside it, and
+# everything but its own tests runs with what users get who do not need it.
+$(VENV)-flower/flower.stamp: $(VENV)/test.stamp
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python tests/share_packages.py $(VENV)
+	$(VENV)-flower/bin/python -m pip install --quiet --editable '.[flower,ray]'
 	touch $@
 
 $(VENV)/dist.stamp: pyproject.toml
@@ -35,11 +43,11 @@ run: $(VENV)/run.stamp
 reproduce: $(VENV)/run.stamp
 	$(BIN)/errorfeedback reproduce --out $(OUT)
 
-test: $(VENV)/test.stamp
+test: $(VENV)/test.stamp $(VENV)-flower/flower.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n auto
 
 # The site, in docs/_build/html: pages from the code, and tutorials that run. A warning is an error.
 # `make docs SPHINX='-D plot_gallery=0'` leaves the tutorials' programs alone.
@@ -58,6 +66,14 @@ race: $(VENV)/test.stamp
 mpi: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/mpi.py
 
+# What a round costs over the stream, over Flower's messages and in Ray's actors.
+federated: $(VENV)-flower/flower.stamp
+	$(VENV)-flower/bin/python benchmarks/federated.py --messages --ray
+
+# What a round costs over TLS to nodes on this machine, with and without a journal, beside Local and MPI.
+stream: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/stream.py
+
 scaling: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/scaling.py
 
@@ -67,4 +83,4 @@ dist: $(VENV)/dist.stamp
 	$(BIN)/python tests/package_builds.py --out dist --work build/dist
 
 clean:
-	rm -rf $(VENV) $(OUT) docs/_build docs/generated docs/tutorials
+	rm -rf $(VENV) $(VENV)-flower $(OUT) docs/_build docs/generated docs/tutorials

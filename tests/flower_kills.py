@@ -23,9 +23,9 @@ from errorfeedback.certificates.trial_keys import write_keys
 from errorfeedback.cli.federate import _config, _deal
 from errorfeedback.cli.train import train
 from errorfeedback.cli.verbs._training import Training
+from errorfeedback.federated.loopback import new_federation
 from errorfeedback.federated.processes import Processes
 from errorfeedback.federated.site_files import write_site
-from errorfeedback.federated.trial import new_federation
 
 NODES = ("node-0", "node-1", "node-2")
 ROUNDS = 4000

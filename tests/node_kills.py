@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def live(folder, name):
 
 def tap(folder):
     """The proxy's process: a signal cuts all connections."""
-    while not (folder / "a.invitation").exists():
+    while not all((folder / f"{name}.invitation").exists() for name in NODES):
         time.sleep(0.005)
     proxy = Tapped(Invitation.unpack(read(folder / "a.invitation").encode()).port)
     signal.signal(signal.SIGUSR1, lambda *_: proxy.cut())
@@ -98,6 +99,8 @@ def forked(job, *given):
         logging.disable()
         job(*given)
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 

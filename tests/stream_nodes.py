@@ -5,12 +5,17 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from itertools import chain, pairwise
 
+import pytest
 from own_places import CUTS, part
 
 import errorfeedback as ef
 
+needs_stream = pytest.mark.skipif(
+    find_spec("cryptography") is None, reason="no cryptography: pip install 'errorfeedback[stream]'"
+)
 NODES = {name: range(lo, hi) for name, (lo, hi) in zip("abc", pairwise(CUTS), strict=True)}
 
 

@@ -107,9 +107,10 @@ def objectives(folder, tmp_path, monkeypatch, words):
 def test_all_verbs_minimise_the_same_objective(folder, tmp_path, monkeypatch, case):
     found = objectives(folder, tmp_path, monkeypatch, CASES[case])
     first, rng = found["train"], np.random.default_rng(1)
-    assert isinstance(first.rows, GLM)
-    assert first.rows.A.shape[0] == ROWS
-    assert first.rows.discarded_rows == 0
+    rows = first.problem if first.scale is None else first.problem.inner
+    assert isinstance(rows, GLM)
+    assert rows.A.shape[0] == ROWS
+    assert rows.discarded_rows == 0
     for other in (found["inspect"], found["compare"]):
         assert other.clients.tolist() == first.clients.tolist()
         assert other.free == first.free

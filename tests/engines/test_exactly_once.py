@@ -14,8 +14,8 @@ import errorfeedback as ef
 from errorfeedback.clients.exactly_once import ExactlyOnce
 from errorfeedback.storage.files import DamagedError, content, value_of
 from errorfeedback.storage.journal import HEAD, Journal
-from errorfeedback.wire.request_log import RequestLog
-from errorfeedback.wire.requests import BEHIND, DONE, FAILED, Position, Request
+from errorfeedback.wire.request_log import SET_UP, RequestLog
+from errorfeedback.wire.requests import BEHIND, DONE, FAILED, FLAG, Position, Request
 
 OPTIONS = {"rounds": 25, "every": 7, "metrics": False}
 
@@ -180,11 +180,38 @@ def test_a_journal_is_cut_to_a_snapshot_and_what_came_after(heard, tmp_path):
         ExactlyOnce(ef.OwnRows(part(0, 9)), None, 0)
 
 
+def test_a_snapshot_is_all_that_later_answers_depend_on(heard):
+    node, other = place(0, 9), place(0, 9)
+    for sent, _ in heard[:20]:
+        node.serve(sent)
+    run, number = node.position
+    for request in node.log.requests:
+        if request.verb in SET_UP:
+            other.serve(request.pack())
+    other.serve(Request("recall", number, node.place.snapshot(), run).pack())
+    later = [Request("values", number + 1, FLAG.pack(0), run), Request("values", number + 2, FLAG.pack(1), run)]
+    later.append(Request("memory", number + 3, b"", run))
+    for request in later:
+        assert node.serve(request.pack()) == other.serve(request.pack())
+        assert other.serve(request.pack())[:1] == DONE
+
+
 def test_a_file_that_is_no_journal_is_refused(tmp_path):
     (tmp_path / "journal").write_bytes(b"something else")
     with pytest.raises(DamagedError, match="is not a journal of this version"):
         Journal(tmp_path / "journal")
     assert HEAD.endswith(b"\n")
+
+
+def test_a_place_whose_rows_have_changed_does_not_go_on(heard, tmp_path):
+    node = place(0, 9, tmp_path / "journal")
+    for sent, _ in heard[:20]:
+        node.serve(sent)
+    rows = part(0, 9)
+    rows.A.data[0] *= 1.01
+    changed = r"journal is not of this place \(ValueError: what was said here is not what would be said now"
+    with pytest.raises(ValueError, match=changed):
+        ExactlyOnce(ef.OwnRows(rows, True), Journal(tmp_path / "journal"))
 
 
 def test_a_server_with_other_data_or_another_version_is_refused_by_name(heard):

@@ -10,6 +10,7 @@ import pytest
 from own_places import CUTS, N, assert_same_bits, part, rows, whole
 
 import errorfeedback as ef
+from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.requests import DONE, FAILED, Request
 
 
@@ -107,6 +108,30 @@ def test_places_whose_rows_do_not_fit_together_are_named():
     other = ef.logistic(A[clients > 5], np.sign(b[clients > 5]), clients[clients > 5])
     engine = Places([ef.OwnRows(part(0, 6)), ef.OwnRows(other)])
     with pytest.raises(RuntimeError, match="host 0 failed: ValueError: the ranks' rows are for"):
+        ef.gathered(engine, 2)
+
+
+@pytest.mark.parametrize("word", [0, 1], ids=["of the data", "of the problem"])
+@pytest.mark.parametrize("wrong", [-1, 10**9, 3.5], ids=str)
+def test_features_that_nobody_can_own_are_refused_before_a_kernel_follows_them(word, wrong):
+    class Liar(ef.OwnRows):
+        def serve(self, sent):
+            answer = super().serve(sent)
+            if not sent.startswith(b"prepare\n") or answer[:1] != DONE:
+                return answer
+            ended, said = value_of(answer[1:], "it")
+            where = [k for k, each in enumerate(said or ()) if isinstance(each, np.ndarray) and each.dtype.kind == "i"]
+            if ended or len(where) < 2 or (word == 0) != isinstance(said[0], str):
+                return answer
+            features = max(where, key=lambda k: len(said[k]))
+            twisted = said[features].astype(type(wrong))
+            twisted[0] = wrong
+            return DONE + content((ended, (*said[:features], twisted, *said[features + 1 :])))
+
+    engine = Places([ef.OwnRows(part(0, 6)), Liar(part(6, 9))])
+    with pytest.raises(
+        RuntimeError, match=r"host 0 failed: ValueError: place 1 (names features that nobody can own|does not say)"
+    ):
         ef.gathered(engine, 2)
 
 

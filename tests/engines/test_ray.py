@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
+from flower_python import WHY, python_with
 
 import errorfeedback as ef
-from errorfeedback.extras import installed
 
+RAY = python_with("ray")
 PROGRAM = """if True:
     import json, os, sys, warnings
     import numpy as np
@@ -45,9 +45,9 @@ PROGRAM = """if True:
 """
 
 
-@pytest.mark.skipif(not installed("ray"), reason="Ray is not installed: pip install 'errorfeedback[ray]'")
+@pytest.mark.skipif(RAY is None, reason=WHY)
 def test_actors_give_the_bits_of_one_process_also_when_they_are_killed():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([RAY, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("[true") or line.startswith("[false")]
     assert json.loads(said) == [True, True, 2, False]

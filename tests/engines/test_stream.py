@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import over_tls
 import pytest
 from own_places import assert_same_bits, part, whole
-from stream_nodes import NODES, Tapped, joined
+from stream_nodes import NODES, Tapped, joined, needs_stream
 
 import errorfeedback as ef
 from errorfeedback.clients.invitation import Invitation
 from errorfeedback.wire.requests import Request
 
+pytestmark = needs_stream
 RUN = {"method": ef.EF21(ef.TopK(2)), "stepsize": ef.Automatic(), "rounds": 30, "every": 7, "metrics": False}
 
 
@@ -121,6 +123,14 @@ def test_a_node_may_not_speak_for_more_clients_than_it_was_given():
     wrong = pytest.raises(ValueError, match="b speaks for 5 clients; it may for 4")
     with joined(ef.Listener(NODES), places=places) as transport, wrong:
         ef.gathered(transport, 3)
+
+
+def test_the_example_of_the_docs_comes_to_the_bits_of_one_process(tmp_path):
+    options = {"method": ef.EF21(ef.TopK(2)), "stepsize": ef.RareFeatures(), "rounds": 10}
+    parts = {name: part(mine.start, mine.stop) for name, mine in NODES.items()}
+    found = over_tls.train(parts, tmp_path, **options)
+    split = ef.solve(whole(False), **options | {"stepsize": ef.Constant(found.history["gamma"][0])}, metrics=False)
+    assert np.array_equal(found.x, split.x)
 
 
 def test_metrics_that_would_carry_gradients_away_are_refused():

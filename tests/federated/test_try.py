@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from flower_python import WHY, python_with
 
 from errorfeedback.cli.train import train
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.estimators.model_file import load
 from errorfeedback.extras import installed
 
-WHY = "Flower is not installed: pip install 'errorfeedback[flower]'"
+FLOWER = python_with("flwr")
 ROUNDS = 6
 
 
@@ -40,11 +40,11 @@ def still_running(folder: Path) -> list[str]:
     return names
 
 
-@pytest.mark.skipif(not installed("flwr"), reason=WHY)
+@pytest.mark.skipif(FLOWER is None, reason=WHY)
 def test_the_model_is_that_of_train_and_every_process_ends(tmp_path):
     data = rows(tmp_path / "rows.svm")
     words = ["federate", "try", str(data), "--nodes", "2", "--clients", "4", "--rounds", str(ROUNDS), "--out", "run"]
-    command = [sys.executable, "-m", "errorfeedback", *words]
+    command = [FLOWER, "-m", "errorfeedback", *words]
     done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     train(Training(data=str(data), clients=4, rounds=ROUNDS, out=tmp_path / "local", quiet=True))

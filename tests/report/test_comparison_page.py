@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
+from errorfeedback.plots.comparison_figures import SHOWN, best_of_each, overview
 
 from errorfeedback.planner.contest import HINDSIGHT, Contest, Entry
-from errorfeedback.plots.comparison_figures import SHOWN, best_of_each, overview
 from errorfeedback.plots.draw import COLUMN, save
 from errorfeedback.report.comparison_page import comparison_page
 from errorfeedback.report.drawing import Drawing

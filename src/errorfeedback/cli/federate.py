@@ -27,9 +27,9 @@ from errorfeedback.data.reading import Missing
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.model_file import MODEL, load
 from errorfeedback.federated.assignment import Assignment
-from errorfeedback.federated.plan import MESSAGES, PATIENCE, Crossed, FederatedRun, Plan
+from errorfeedback.federated.federated_plan import MESSAGES, PATIENCE, Crossed, FederatedPlan, FederatedRun
+from errorfeedback.federated.loopback import TRAFFIC, Federation, new_federation
 from errorfeedback.federated.site_files import write_site
-from errorfeedback.federated.trial import TRAFFIC, Federation, new_federation
 from errorfeedback.planner.units import human_bytes
 from errorfeedback.problems.conversation import alone
 
@@ -76,13 +76,13 @@ def try_(options: Training, nodes: int, path: str) -> None:
     typer.echo(f"Written: {options.out}")
 
 
-def plan_of(config: Mapping[str, Any]) -> Plan:
+def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
     """What a run's configuration asks for."""
     given = {name.replace("-", "_"): value for name, value in config.items()}
     own = OWN | {name: value for name, value in given.items() if name in OWN}
     options = _options({name: value for name, value in given.items() if name not in OWN}, Path(str(own["out"])))
     model = _model(options)
-    return Plan(
+    return FederatedPlan(
         model=model,
         assignment=Assignment.of(model, reading_of(options)),
         nodes=_nodes(str(own["nodes"])),

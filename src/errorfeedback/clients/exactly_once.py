@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from errorfeedback.clients.serving import Answering, failed
 from errorfeedback.storage.journal import Journal
-from errorfeedback.wire.request_log import RequestLog
-from errorfeedback.wire.requests import BEHIND, Position, Request
+from errorfeedback.wire.request_log import SET_UP, RequestLog
+from errorfeedback.wire.requests import BEHIND, FAILED, Position, Request
 
 EVERY = 200
 """Requests between two snapshots."""
@@ -30,7 +30,16 @@ REFUSED = {"observe": "the gradients of a node are not looked at from outside; g
 
 
 class ExactlyOnce:
-    """A place behind its journal; without one it lives as long as its process."""
+    """A place behind its journal; without one it lives as long as its process.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1)), ef.Whole(), problem.x0, commands=False)
+    >>> place = ExactlyOnce(ef.host(problem, setup, 0, 4))
+    >>> answers = [place.serve(Request("values", number, bytes(1)).pack()) for number in (0, 0, 2, 1)]
+    >>> answers[0] == answers[1], [answer[:1] for answer in answers]
+    (True, [b'=', b'=', b'<', b'='])
+    """
 
     def __init__(self, place: Answering, journal: Journal | None = None, every: int = EVERY) -> None:
         if every < 1:
@@ -44,7 +53,7 @@ class ExactlyOnce:
         self._answer = b""
         self._young = 0  # requests since the snapshot
         if journal is not None and journal.records:
-            self._restore(journal.records)
+            self._restore(journal)
 
     def serve(self, sent: bytes) -> bytes:
         """The answer to a request."""
@@ -92,14 +101,17 @@ class ExactlyOnce:
         else:
             self.journal.append(request.pack())
 
-    def _restore(self, records: list[bytes]) -> None:
+    def _restore(self, journal: Journal) -> None:
         """Where the place was when its last process ended."""
-        runs, *requests = records
+        runs, *requests = journal.records
         self.runs = [int.from_bytes(runs[k : k + RUN], "little") for k in range(0, len(runs), RUN)]
         for request in map(Request.unpack, requests):
             self.log.add(request)
             self._do(request)
             self._young = 0 if request.verb == "recall" else self._young + 1
+            if request.verb in SET_UP and self._answer[:1] == FAILED:
+                why = self._answer[1:].decode()
+                raise ValueError(f"{journal.path} is not of this place ({why}); give it its rows again, or another folder")
 
     def _do(self, request: Request) -> None:
         refused = REFUSED.get(request.verb)

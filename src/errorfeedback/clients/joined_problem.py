@@ -9,7 +9,7 @@ import numpy as np
 from errorfeedback.core import PerClient
 from errorfeedback.problems.base import Problem, Twice, is_bounded, setup_bits
 from errorfeedback.problems.conversation import Conversation, Seat
-from errorfeedback.problems.spread import Spread, joined_support
+from errorfeedback.problems.spread import Spread, check_owned, joined_support
 from errorfeedback.smoothness.constants import smoothness
 
 
@@ -24,6 +24,8 @@ def spread_over(part: Problem) -> Conversation[Spread]:
     L_i = smoothness(part).L_i if is_bounded(part) else PerClient(np.full(part.n, np.inf))
     everyone = yield owned.sizes, owned.indices, L_i, part.work, digests(part)
     sizes, indices, norms, work, hashes = zip(*everyone, strict=True)
+    for place, (counts, features) in enumerate(zip(sizes, indices, strict=True)):
+        check_owned(place, counts, features, owned.d)
     whole = Spread(
         support=joined_support(sizes, np.concatenate(indices), owned.d).times(part.support.outputs),
         columns=part.columns,

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
 from errorfeedback.clients.serving import Answering
-from errorfeedback.problems.conversation import Begin, Seat, Side
+from errorfeedback.problems.conversation import Begin, Seat, Side, heard_by
 from errorfeedback.storage.files import content, value_of
+from errorfeedback.storage.packing import fingerprint
 
 T = TypeVar("T")
 
@@ -24,22 +25,33 @@ class Speaker(Answering, Generic[T]):
         super().__init__({"prepare": self._prepare, "prepared": self._prepared})
         self.begin, self.report = begin, report
         self.side: Side[T] | None = None
+        self.seat = Seat()
         self.error: Exception | None = None
         self.ended, self.reason = False, ""
 
     def _prepare(self, body: bytes) -> bytes:
         heard = value_of(body, "the request")
         if isinstance(heard, Seat):
-            self.side, heard = Side(self.begin(heard)), None
+            self.side, self.seat, heard = Side(self.begin(heard)), heard, None
             self.error, self.reason, self.ended = None, "", False
         if self.side is None:
             raise ValueError("nothing is being prepared here")
+        if heard is not None:
+            self._check_own_word(self.side, heard)
         try:
             self.side.hear(heard)
         except Exception as error:
             self.error = error
             raise
         return content((True, self.report(cast(T, self.side.result))) if self.side.ended else (False, self.side.says))
+
+    def _check_own_word(self, side: Side[T], heard: list[Any]) -> None:
+        """A place that is asked again after its end must still have the rows that it spoke of."""
+        (mine,) = heard_by(self.seat.number, [side.says])
+        if fingerprint(heard[self.seat.number]) != fingerprint(mine):
+            raise ValueError(
+                "what was said here is not what would be said now: these are not the rows that the run began with"
+            )
 
     def _prepared(self, body: bytes) -> bytes:
         self.reason, self.ended = value_of(body, "the request"), True

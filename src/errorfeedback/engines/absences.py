@@ -71,7 +71,7 @@ class Absences:
         self.memories = [Lifted(np.zeros(support.size, dtype=dtype)) for support in supports]
         """g_i of every host's clients."""
         self.away: dict[int, Absence] = {}
-        self.notes: list[str] = []
+        self._notes: list[str] = []
 
     def heard(self, k: int, message: Message, ctx: Round) -> Message:
         """A host took part."""
@@ -87,7 +87,7 @@ class Absences:
         nothing = np.zeros_like(known.counts)
         informed = np.full(len(nothing), asked)  # where x is, or not even that
         answers = informed if known.answers is None else known.answers & informed
-        frames = replace(known, counts=nothing, index_bits=nothing, answers=answers)
+        frames = replace(known, counts=nothing, index_bits=nothing, answers=answers, announced=True)
         if absence.left or monotonic() - absence.since <= self.patience:
             return Message(self.supports[k], NOWHERE, self.memories[k][:0], frames)
         return self._retired(k, absence, frames, ctx)
@@ -114,10 +114,16 @@ class Absences:
                 if message.frames.answers is None:
                     message.frames = replace(message.frames, answers=np.ones(message.support.n, dtype=bool))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Who was away, and from when to when."""
+        still = [f"{self._clients(k)} took no part from round {each.first} on" for k, each in self.away.items()]
+        return (*self._notes, *still)
+
     def _clients(self, k: int) -> str:
         first, n = self.supports[k].first, self.supports[k].n
         return f"{self.names[k]} (clients {first} to {first + n - 1})"
 
     def _note(self, text: str) -> None:
         LOG.warning("%s", text)
-        self.notes.append(text)
+        self._notes.append(text)

@@ -37,6 +37,9 @@ class Ray(Engine):
     temporary one, which is enough on one machine. `timeout`: seconds that an actor has for an answer.
 
     It joins the cluster that the environment names (RAY_ADDRESS) or that the program has joined, or starts one here.
+
+    >>> Ray(8)
+    Ray(actors=8, folder=None, timeout=600.0)
     """
 
     actors: int = 2
@@ -84,7 +87,8 @@ class Actors(Transport):
         self.temporary = folder is None
         self.folder = Path(tempfile.mkdtemp() if folder is None else folder)
         kind = self.ray.remote(max_restarts=-1, max_task_retries=-1)(Actor)
-        self.actors = [kind.remote(maker, self.folder / f"actor-{k}.journal", every) for k, maker in enumerate(makers)]
+        self.makers = [self.ray.put(maker) for maker in makers]  # a restart needs them: they must not go out of scope
+        self.actors = [kind.remote(maker, self.folder / f"actor-{k}.journal", every) for k, maker in enumerate(self.makers)]
         self.logs = [RequestLog() for _ in makers]
         self.requests: list[bytes] = []
         self.answers: list[Any] = []

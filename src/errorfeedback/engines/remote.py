@@ -245,7 +245,7 @@ class RemoteSession:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return () if self.absences is None else tuple(self.absences.notes)
+        return () if self.absences is None else self.absences.notes
 
     def _ask(self, verb: str, body: bytes) -> None:
         away = set() if self.absences is None else self.absences.away.keys()

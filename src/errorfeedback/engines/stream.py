@@ -103,9 +103,9 @@ class Listener:
     def _remember(self) -> None:
         self._known["port"] = self._door.getsockname()[1]
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)  # whoever reads it is the server
             write(self.folder / "listener.ef", self._known)
-            (self.folder / "listener.ef").chmod(0o600)
 
     def invitation(self, node: str) -> Invitation:
         """What a node needs to join; nobody else may see it."""

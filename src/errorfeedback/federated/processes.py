@@ -131,12 +131,12 @@ def _tell(session: int, number: signal.Signals) -> None:
 def _marked(marks: Sequence[str]) -> list[int]:
     """Processes that were started by those with one of these marks."""
     wanted = [f"{MARK}={mark}".encode() for mark in marks]
-    found = []
+    strays = []
     for place in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # another user's, or it has just ended
             environment = place.read_bytes()
-            found += [int(place.parent.name)] if any(each in environment for each in wanted) else []
-    return found
+            strays += [int(place.parent.name)] if any(each in environment for each in wanted) else []
+    return strays
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

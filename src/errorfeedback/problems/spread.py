@@ -155,6 +155,8 @@ def shard_of_all(part: GLM, seat: Seat) -> Conversation[GLM]:
         raise ValueError(f"the ranks' rows are for {min(kinds)} and for {max(kinds)}; they must be for the same")
     if len(set(widths)) > 1:
         raise ValueError(f"the ranks' rows have {min(widths)} and {max(widths)} columns; they must have the same")
+    for place, (counts, features) in enumerate(zip(sizes, owns, strict=True)):
+        check_owned(place, counts, features, part.width // q)
     columns, indices = np.unique(np.concatenate(owns), return_inverse=True)
     support = joined_support(sizes, indices.astype(np.int32), len(columns)).times(q)
     number = np.searchsorted(columns, mine).astype(np.int32)
@@ -172,3 +174,20 @@ def shard_of_all(part: GLM, seat: Seat) -> Conversation[GLM]:
 def joined_support(sizes: Sequence[NDArray[Any]], indices: NDArray[Any], d: int) -> Support:
     """Who owns which feature, over all places."""
     return Support(indptr=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]), indices=indices, d=d)
+
+
+def check_owned(place: int, sizes: Any, features: Any, d: int) -> None:
+    """Refuse what no place can say of its clients' features: every index is checked before a kernel follows it.
+
+    >>> check_owned(2, np.array([2, 1]), np.array([0, 3, 9]), 9)
+    Traceback (most recent call last):
+        ...
+    ValueError: place 2 names features that nobody can own: there are 9, from 0 on, each named once
+    """
+    whole = all(isinstance(each, np.ndarray) and each.ndim == 1 and each.dtype.kind in "iu" for each in (sizes, features))
+    if not whole or not len(sizes) or sizes.min() < 1 or int(sizes.sum()) != len(features):
+        raise ValueError(f"place {place} does not say how many features each of its clients owns")
+    rises = np.diff(features, prepend=-1) > 0
+    rises[np.cumsum(sizes)[:-1]] = True  # another client begins
+    if features.min() < 0 or features.max() >= d or not rises.all():
+        raise ValueError(f"place {place} names features that nobody can own: there are {d}, from 0 on, each named once")

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from flwr.cli.app import app
 
-from errorfeedback.federated.trial import REGISTERED
+from errorfeedback.federated.loopback import REGISTERED
 
 CONNECTION = "federation"
 POLL = 0.5

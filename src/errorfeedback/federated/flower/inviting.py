@@ -12,7 +12,7 @@ from time import monotonic
 from flwr.serverapp import Grid
 
 from errorfeedback.engines.stream import Listener
-from errorfeedback.federated.flower.messages import TRAIN, told
+from errorfeedback.federated.flower.messages import TRAIN, message_to
 
 LOG = logging.getLogger("errorfeedback")
 AWAY = 20.0
@@ -48,6 +48,6 @@ def inviting(listener: Listener, grid: Grid, numbers: list[int], assignment: byt
 
 def _invite(grid: Grid, number: int, invitation: bytes, assignment: bytes) -> None:
     try:
-        grid.push_messages([told(number, TRAIN, {"assignment": assignment, "invitation": invitation})])
+        grid.push_messages([message_to(number, TRAIN, {"assignment": assignment, "invitation": invitation})])
     except Exception as error:  # the SuperLink may be away for a while, and the stream does without it
         LOG.warning("node %d cannot be invited now: %s", number, error)

@@ -14,6 +14,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from errorfeedback.engines.base import Transport
+from errorfeedback.wire.request_log import RequestLog
+from errorfeedback.wire.requests import BEHIND, Position, Request
 
 RECORD = "errorfeedback"
 QUERY, TRAIN = "query", "train"
@@ -24,7 +26,7 @@ AGAIN = 120.0
 TRIES = 10
 
 
-def told(node: int, kind: str, fields: dict[str, bytes]) -> Message:
+def message_to(node: int, kind: str, fields: dict[str, bytes]) -> Message:
     """A message to a node."""
     return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), node, kind)
 
@@ -43,13 +45,29 @@ class Messages(Transport):
     def __init__(self, grid: Grid, nodes: Sequence[int], clients: Mapping[str, int], assignment: bytes) -> None:
         self.grid, self.nodes, self.clients, self.assignment = grid, nodes, clients, assignment
         self.names = list(clients)
+        self.logs = [RequestLog() for _ in nodes]
         self.requests: list[bytes] = []
 
     def send(self, requests: list[bytes]) -> None:
+        for log, request in zip(self.logs, requests, strict=True):
+            log.add(Request.unpack(request))
         self.requests = requests
 
     def receive(self) -> list[bytes]:
-        waiting = dict(enumerate(self.requests))
+        answers = self._asked(dict(enumerate(self.requests)))
+        behind = {k: answer[1:] for k, answer in answers.items() if answer[:1] == BEHIND}
+        answers |= {k: self._replayed(k, position) for k, position in behind.items()}
+        return [answers[k] for k in range(len(self.requests))]
+
+    def _replayed(self, host: int, position: bytes) -> bytes:
+        """The answer of a node whose journal is gone: it hears again what led here."""
+        missing = self.logs[host].after(Position.unpack(position) if position else None)
+        if not missing:
+            self.fail(host, "its state is gone, and what led there is no longer kept; start the run again")
+        return [self._asked({host: request.pack()})[host] for request in missing][-1]
+
+    def _asked(self, waiting: dict[int, bytes]) -> dict[int, bytes]:
+        """The answers to these requests, by host."""
         answers: dict[int, bytes] = {}
         reasons: dict[int, str] = {}
         for _ in range(TRIES):
@@ -58,12 +76,12 @@ class Messages(Transport):
                 break
         for late in waiting:
             self.fail(late, reasons.get(late, f"no answer to {TRIES} messages, {AGAIN:g} seconds each"))
-        return [answers[k] for k in range(len(self.requests))]
+        return answers
 
     def _ask(self, waiting: dict[int, bytes], answers: dict[int, bytes], reasons: dict[int, str]) -> None:
         """Send what is without an answer, and take the answers that come in time."""
         fields = {k: {"assignment": self.assignment, "request": request} for k, request in waiting.items()}
-        sent = self.grid.push_messages([told(self.nodes[k], QUERY, each) for k, each in fields.items()])
+        sent = self.grid.push_messages([message_to(self.nodes[k], QUERY, each) for k, each in fields.items()])
         hosts, end = dict(zip(sent, fields, strict=True)), time.monotonic() + AGAIN
         while hosts and time.monotonic() < end:
             for reply in self.grid.pull_messages(set(hosts)):

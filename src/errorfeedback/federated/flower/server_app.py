@@ -12,10 +12,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from errorfeedback.engines.base import Transport
 from errorfeedback.engines.stream import Listener
+from errorfeedback.federated.federated_plan import MESSAGES, STREAM, Crossed, FederatedPlan, FederatedRun
 from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
 from errorfeedback.federated.nodes import Nodes
-from errorfeedback.federated.plan import MESSAGES, STREAM, Crossed, FederatedRun, Plan
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
@@ -25,7 +25,7 @@ POLL = 0.1
 
 
 def server_app(
-    plan_of: Callable[[Mapping[str, Any]], Plan], finish: Callable[[FederatedRun, Mapping[str, Any]], None]
+    plan_of: Callable[[Mapping[str, Any]], FederatedPlan], finish: Callable[[FederatedRun, Mapping[str, Any]], None]
 ) -> ServerApp:
     """An app that trains what `plan_of` makes of the run's configuration; `finish` gets the outcome."""
     app = ServerApp()
@@ -37,7 +37,7 @@ def server_app(
     return app
 
 
-def carried_out(plan: Plan, grid: Grid) -> FederatedRun:
+def carried_out(plan: FederatedPlan, grid: Grid) -> FederatedRun:
     """Train with the nodes of the grid."""
     began = time.monotonic()
     numbers = _present(plan, grid)
@@ -52,7 +52,7 @@ def carried_out(plan: Plan, grid: Grid) -> FederatedRun:
     return FederatedRun(plan, common, nodes.judgements, before, crossed(), *times)
 
 
-def _present(plan: Plan, grid: Grid) -> list[int]:
+def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
     """The numbers of the plan's nodes, once all are there."""
     end = time.monotonic() + plan.patience
     while True:
@@ -68,12 +68,12 @@ def _present(plan: Plan, grid: Grid) -> list[int]:
 
 
 @contextmanager
-def _messages(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
+def _messages(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
     yield Messages(grid, numbers, plan.nodes, content(plan.assignment)), lambda: None
 
 
 @contextmanager
-def _stream(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
+def _stream(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
     clients = {name: range(count) for name, count in plan.nodes.items()}
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
     listening = Listener(
@@ -83,7 +83,7 @@ def _stream(plan: Plan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
         yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
 
 
-PATHS: dict[str, Callable[[Plan, Grid, list[int]], AbstractContextManager[Way]]] = {
+PATHS: dict[str, Callable[[FederatedPlan, Grid, list[int]], AbstractContextManager[Way]]] = {
     STREAM: _stream,
     MESSAGES: _messages,
 }

@@ -14,7 +14,7 @@ PATIENCE = 600.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class FederatedPlan:
     """The model to train and the nodes that have the rows.
 
     path: "stream" (a TLS connection of our own frames from every node to `host` and `port`, 0: any free one) or "messages"
@@ -59,7 +59,7 @@ class Crossed:
 class FederatedRun:
     """A model that nodes have trained."""
 
-    plan: Plan
+    plan: FederatedPlan
     common: Common
     judgements: list[Judgement]
     """Of every node."""
