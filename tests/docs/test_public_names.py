@@ -35,7 +35,6 @@ REASONS = {
     **{f"ThreePointV{k}": "one of a family: docs/methods.md, tests/reference" for k in range(1, 6)},
     "Elsewhere": "the server of a federation: docs/federated.md, tests/engines",
     "Listener": "the server of a federation: docs/federated.md, tests/engines",
-    "ExactlyOnce": "a node of a federation: docs/federated.md, tests/engines",
     "join": "a node of a federation: docs/federated.md, tests/engines",
     "NotInvitedError": "raised by `join`",
     "LivePage": "needs a browser: tests/watchers",
