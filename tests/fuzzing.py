@@ -170,6 +170,7 @@ def fuzz(rounds, rng):
         found = ef.solve(problem, ef.EF21(ef.TopK(2)), rounds=rounds, engine=ef.Elsewhere(transport), **OPTIONS)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         over.set()
+    bad.over = True  # it may have hung up just before the goodbye
     for thread in threads:
         thread.join(30)
     hung = sum(thread.is_alive() for thread in threads)
