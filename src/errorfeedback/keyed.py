@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from errorfeedback.core import Floats, Integers, Sample
 
@@ -67,6 +68,13 @@ def choose(seed: int, t: int, first: int, indptr: Integers, ends: Integers, posi
                 at += 1
                 if at == ends[i + 1]:
                     break
+
+
+@numba.njit(cache=True, nogil=True)
+def toss(seed: int, t: int, number: int, p: Floats, heads: NDArray[np.bool_]) -> None:
+    """A coin for every i that falls on heads with probability p[i], from the stream number - i."""
+    for i in range(len(p)):
+        heads[i] = uniform(seed, t, number - i) < p[i]
 
 
 SAMPLES, DRAWS = -(2**42), 2**40

@@ -12,7 +12,7 @@ from numba.core.registry import CPUDispatcher
 from scipy import sparse
 
 from errorfeedback import keyed
-from errorfeedback.compressors import few_bits, participating, random_levels, top_k
+from errorfeedback.compressors import few_bits, random_levels, top_k
 from errorfeedback.keyed import mix, uniform, uniforms, unit
 from errorfeedback.problems.blocks import base, csr, dense, many_outputs
 from errorfeedback.problems.blocks import uniform as one_hot
@@ -323,8 +323,8 @@ def test_rand_k_is_selection_sampling_and_participation_compares_a_draw():
                 left -= 1
     assert positions.tolist() == twin
     p, answers = np.linspace(0, 1, 9), np.zeros(9, dtype=bool)
-    participating._toss(1, 2, 4, p, answers)
-    assert answers.tolist() == [drawn(1, 2, participating.ANSWERS - 4 - i, 1)[0] < p[i] for i in range(9)]
+    keyed.toss(1, 2, 4, p, answers)
+    assert answers.tolist() == [drawn(1, 2, 4 - i, 1)[0] < p[i] for i in range(9)]
 
 
 TESTED = {
@@ -346,7 +346,6 @@ TESTED = {
             "top_k._track",
             "top_k._select",
             "top_k._kth_largest",
-            "participating._toss",
             "few_bits._track",
         )
     ),

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Contractive, Operator
 from errorfeedback.compressors.top_k import TopK
-from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
-from errorfeedback.keyed import uniform
+from errorfeedback.core import Integers, Lifted, PerClient, Round
+from errorfeedback.keyed import toss
 from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.frames import Frames
@@ -128,15 +127,9 @@ class Attendance(Operator):
 
     def _toss(self, whole: Frames, ctx: Round) -> Frames:
         """Who answers, and what is left of the frames of all."""
-        _toss(ctx.seed, ctx.t, self.support.first, self.p, self.answers)
+        toss(ctx.seed, ctx.t, ANSWERS - self.support.first, self.p, self.answers)
         answers = self.answers.copy()
         return replace(whole, counts=whole.counts * answers, index_bits=whole.index_bits * answers, answers=answers)
 
     def _kept(self, positions: Integers) -> NDArray[np.bool_]:
         return self.answers[np.searchsorted(self.support.indptr, positions, side="right") - 1]
-
-
-@numba.njit(cache=True, nogil=True)
-def _toss(seed: int, t: int, first: int, p: Floats, answers: NDArray[np.bool_]) -> None:
-    for i in range(len(p)):
-        answers[i] = uniform(seed, t, ANSWERS - first - i) < p[i]

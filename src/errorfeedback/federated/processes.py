@@ -72,9 +72,11 @@ class Processes:
                 each.wait(max(0.0, deadline - time.monotonic()))
             _tell(each.pid, signal.SIGKILL)
             each.wait()
-        for stray in _marked(marks):
-            with suppress(ProcessLookupError):
-                os.kill(stray, signal.SIGKILL)
+        while strays := _marked(marks):
+            for stray in strays:
+                with suppress(ProcessLookupError):
+                    os.kill(stray, signal.SIGKILL)
+            time.sleep(POLL)
 
     def wait(self, name: str) -> None:
         """Until that one has ended well; raises where it, or any other, has not."""

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.compressors.base import Compressor, Contractive
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Lifted, Model, Point, Round, Sample
-from errorfeedback.keyed import uniform
+from errorfeedback.keyed import toss
 from errorfeedback.methods.base import Method, Traffic
 from errorfeedback.methods.node import Node
 from errorfeedback.sparsity.support import Support
@@ -52,7 +51,7 @@ class EF21PAGE(Method):
     def takes_all(self, support: Support, ctx: Round) -> NDArray[np.bool_]:
         """Which clients take their whole gradient in this round."""
         heads = np.empty(support.n, dtype=bool)
-        _toss_coins(ctx.seed, ctx.t, support.first, self.p, heads)
+        toss(ctx.seed, ctx.t, COINS - support.first, np.full(support.n, self.p), heads)
         return heads
 
     def init(self, node: Node, ctx: Round) -> tuple[Message, Memory]:
@@ -89,9 +88,3 @@ class EF21PAGE(Method):
     @classmethod
     def examples(cls, compressors: Sequence[Compressor]) -> Sequence[EF21PAGE]:
         return [cls(TopK(1), p=0.3, batch=2)]
-
-
-@numba.njit(cache=True, nogil=True)
-def _toss_coins(seed: int, t: int, first: int, p: float, heads: NDArray[np.bool_]) -> None:
-    for i in range(len(heads)):
-        heads[i] = uniform(seed, t, COINS - first - i) < p
