@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pickle
+import re
 from math import inf, log2
 
 import numpy as np
@@ -168,6 +169,34 @@ def test_everything_registered_is_in_the_field():
         assert set(members(package, base).values()) - {ef.Steepest} <= taking_part
 
 
+def test_nobody_has_a_k_that_was_not_asked_for():
+    for name in (entrant.name for entrant in entrants(7)):
+        assert set(re.findall(r"(?:TopK|RandK)\((\d+)\)", name)) <= {"7"}, name
+    parts = str(entrants(7))
+    assert set(re.findall(r"\(k=(\d+)\)", parts)) == {"7"}
+
+
+@pytest.mark.parametrize(("method", "turn"), [(ef.GIANT(ridge=1.0, step=0.1), 2), (ef.NewtonCG(inner=6), 7), (ef.DGD(), 1)])
+def test_points_where_a_direction_is_shown_are_no_results(problem, method, turn):
+    """A round later the method is where no iterate ever was; curves have nothing but iterates."""
+    run = ContestRun(Given.of("p", problem, None), Contestant("m", method, ef.Constant(0.01)), 0, Limits(), 130)
+    history = run.history(run.execute(lambda t: None))
+    whole = ef.solve(problem, method, ef.Constant(0.01), rounds=130).history
+    recorded = [t for t in range(131) if t % turn == 0 and (t < 100 or t == 130 or t % (turn * -(-5 // turn)) == 0)]
+    assert history["round"].tolist() == recorded
+    np.testing.assert_array_equal(history["f"], whole["f"][recorded])
+
+
+def test_cocoa_is_tuned_by_its_penalty(problem):
+    """It minimises f + (l2/2)||x||^2: a smaller l2 ends nearer to the minimum of f, which is what is compared."""
+    cocoa = next(entrant for entrant in entrants() if entrant.name == "CoCoAPlus")
+    assert cocoa.constant(-4).method.l2 == 2.0**-4
+    assert cocoa.constant(-4).rule == ef.Constant(1.0)
+    ends = [cocoa.constant(k).run(problem, rounds=200).history["f"][-1] for k in (3, 0, -3)]
+    assert ends[0] > 1.01 * ends[1]
+    assert ends[1] > 1.01 * ends[2]
+
+
 def test_a_composition_has_the_theorem_that_is_about_it_and_no_other(problem):
     """Momentum and both ways with the numbers of the direction and of the downlink; none for a step that is rounded."""
     field = {entrant.name: entrant for entrant in entrants()}
@@ -176,7 +205,7 @@ def test_a_composition_has_the_theorem_that_is_about_it_and_no_other(problem):
         return [contestant.rule for contestant in by_theorem(problem, field[name])]
 
     assert rules("EF21 TopK(1) + HeavyBall") == [ef.RareHeavyBall(field["EF21 TopK(1) + HeavyBall"].direction.eta)]
-    two_way = field["EF21 TopK(1), Compressed down"]
+    two_way = field["EF21 TopK(1), Compressed(TopK(1)) down"]
     assert rules(two_way.name) == [ef.RareTwoWay(two_way.downlink.compressor)]
     assert rules("EF21 TopK(1), RoundedStep down") == rules("DGD + LBFGS") == rules("FedAvg") == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from errorfeedback.storage.history import History
 from errorfeedback.storage.packing import fingerprint
 
 DENSELY, EVERY = 100, 5
-"""The first rounds are all recorded, then every fifth: looking costs about half as much as a round."""
+"""The first rounds are all recorded, then every fifth, or the next that is an iterate: looking costs about half as much as
+a round."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,12 @@ class ContestRun(Job):
         return self.rounds
 
     def execute(self, watch: Watch) -> Record:
+        turn = self.contestant.method.turn
         result = self.contestant.run(
             made(self.problem),
             rounds=self.rounds,
             seed=self.seed,
-            every=EVERY,
+            every=turn * ceil(EVERY / turn),
             densely=DENSELY,
             prox=self.problem.prox,
             networks=self.limits.networks,
@@ -97,9 +99,9 @@ class ContestRun(Job):
         return bool(facts["ended"] or facts["rounds"] >= self.rounds)
 
     def history(self, record: Record) -> History:
-        """The recorded rounds that were asked for."""
+        """The recorded rounds that were asked for, as far as they are iterates."""
         rounds = record.columns["round"]
-        names, kept = list(record.columns), rounds <= self.rounds
+        names, kept = list(record.columns), (rounds <= self.rounds) & (rounds % self.contestant.method.turn == 0)
         rows = zip(*(record.columns[name][kept].tolist() for name in names), strict=True)
         return History([dict(zip(names, row, strict=True)) for row in rows])
 

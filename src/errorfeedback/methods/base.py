@@ -82,8 +82,14 @@ class Method(ABC):
         return self
 
     def tuned(self, gamma: float) -> tuple[Self, float]:
-        """The method and the server's step size where gamma is the step that is tuned: the server's, or the clients' own."""
+        """The method and the server's step size where gamma is the number that is tuned: the server's step, or what the
+        clients have in its place."""
         return self, gamma
+
+    @property
+    def turn(self) -> int:
+        """x^t is an iterate where t is a multiple of it; in between clients stand where the server shows them something."""
+        return 1
 
     def lacking(self, problem: Problem) -> str:
         """What the method asks of a problem and this one does not have; empty where it has all."""

@@ -12,7 +12,7 @@ and x comes back; u never leaves a client. It starts from u = 0, that is from x 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import ClassVar
 
@@ -54,6 +54,10 @@ class CoCoAPlus(StepReader):
                 raise ValueError(f"{name} = {number}; it must be finite and above 0")
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs!r}; it must be a whole number of at least 1")
+
+    def tuned(self, gamma: float) -> tuple[CoCoAPlus, float]:
+        """It has no step to tune: l2 says how near it comes to the minimum of f alone, and how fast."""
+        return replace(self, l2=gamma), 1.0
 
     def check_penalty(self, prox: ElasticNet | None) -> None:
         if prox is not None and not (prox.smooth and np.all(np.asarray(prox.l2) == self.l2)):

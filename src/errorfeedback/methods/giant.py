@@ -56,6 +56,10 @@ class GIANT(StepReader):
         if not 0 < self.step <= 1:
             raise ValueError(f"step = {self.step}; the share of a Newton step must be in (0, 1]")
 
+    @property
+    def turn(self) -> int:
+        return 2
+
     def lacking(self, problem: Problem) -> str:
         return without_hessians(problem)
 
@@ -63,7 +67,7 @@ class GIANT(StepReader):
         return node.compress(node.gradients(), ctx), Lifted(node.own().copy())
 
     def client(self, x: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
-        if ctx.t % 2 == 0:
+        if ctx.t % self.turn == 0:
             return self.init(node, ctx)
         rare = (node.support.n_total / node.support.counts[node.support.indices]) ** 0.5  # D^-1/2
         s = self._solved(node, x, Lifted(rare * self.estimate_at(x, node)))
@@ -90,7 +94,7 @@ class GIANT(StepReader):
         return g, g
 
     def server(self, g: Model, mean: Model, ctx: Round) -> tuple[Model, Model]:
-        if ctx.t % 2 == 0:
+        if ctx.t % self.turn == 0:
             return self.server_init(mean, ctx)
         return Model(self.step / self.known_step * mean - g), g
 

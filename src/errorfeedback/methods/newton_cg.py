@@ -49,6 +49,10 @@ class NewtonCG(StepReader):
         super().__post_init__()
         check_inner(self.inner, self.ridge)
 
+    @property
+    def turn(self) -> int:
+        return self.inner + 1
+
     def lacking(self, problem: Problem) -> str:
         return without_hessians(problem)
 
@@ -56,7 +60,7 @@ class NewtonCG(StepReader):
         return node.compress(node.gradients(), ctx), Lifted(node.own().copy())
 
     def client(self, x: Lifted, node: Node, ctx: Round) -> tuple[Message, Lifted]:
-        if ctx.t % (self.inner + 1) == 0:
+        if ctx.t % self.turn == 0:
             return self.init(node, ctx)
         assert isinstance(node.problem, Twice), "who has no Hessians is refused"
         p = Lifted(-self.estimate_at(x, node))
@@ -67,7 +71,7 @@ class NewtonCG(StepReader):
         return Model(mean.copy()), (Model(np.zeros_like(mean)), r, r.copy())
 
     def server(self, state: Iteration, mean: Model, ctx: Round) -> tuple[Model, Iteration]:
-        turn = ctx.t % (self.inner + 1)
+        turn = ctx.t % self.turn
         if turn == 0:
             return self.server_init(mean, ctx)
         s, r, p = iterate(state, Model(mean + self.ridge * state[2]))

@@ -1,9 +1,9 @@
 """Everybody who can take part, from the registries: a new file of a family is in the field by itself.
 
     a method with those of TopK, RandK and PermK that it is defined for    EF21 TopK(1), MARINA RandK(1), MARINA PermK, ...
-    EF21 where clients answer now and then                                 EF21 Participating(TopK(1), 0.5)
+    EF21 and MARINA where clients answer now and then                      EF21 Participating(TopK(1), 0.5)
     gradient descent and EF21 in every other direction                     DGD + LBFGS, EF21 TopK(1) + Diagonal, ...
-    and with every other downlink                                          EF21 TopK(1), Compressed down, ...
+    and with every other downlink                                          EF21 TopK(1), Compressed(TopK(1)) down, ...
 
 Each of them has up to three kinds of step sizes: the largest that a theorem gives it; what a rule finds on the way; and the
 best constant 2^k, which nobody can know before (`constant`).
@@ -12,23 +12,29 @@ best constant 2^k, which nobody can know before (`constant`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from types import ModuleType
+from typing import Any, TypeVar
 
-from errorfeedback import compressors, directions, downlinks, methods, stepsizes
+from errorfeedback import directions, downlinks, methods, stepsizes
 from errorfeedback.compressors.base import Compressor, Contractive
 from errorfeedback.compressors.identity import Identity
+from errorfeedback.compressors.low_rank import LowRank
 from errorfeedback.compressors.participating import Participating
 from errorfeedback.compressors.perm_k import PermK
 from errorfeedback.compressors.rand_k import RandK
+from errorfeedback.compressors.some_clients import SomeClients
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.steepest import Steepest
 from errorfeedback.downlinks.base import Downlink
 from errorfeedback.downlinks.whole import Whole
 from errorfeedback.methods.base import Method
+from errorfeedback.methods.clag import CLAG
 from errorfeedback.methods.dgd import DGD
 from errorfeedback.methods.ef21 import EF21
+from errorfeedback.methods.marina import MARINA
 from errorfeedback.planner.contest import AUTOMATIC, HINDSIGHT, THEOREM, Contestant
 from errorfeedback.problems.base import Problem, is_bounded
 from errorfeedback.registry import members, required
@@ -38,6 +44,7 @@ from errorfeedback.stepsizes.constant import Constant
 from errorfeedback.stepsizes.proved import Proved
 from errorfeedback.theory.analysis import Theory, analyse
 
+Kind = TypeVar("Kind")
 ALL = "all"
 ATTENDANCE = 0.5
 """How often a client answers where not all do in every round."""
@@ -66,20 +73,20 @@ class Entrant:
 def entrants(k: int = 1, compress: Callable[[int], Contractive] = TopK) -> list[Entrant]:
     """The field, with K = k wherever something has a K."""
     offered: list[Compressor] = [compress(k), RandK(k), PermK()]
-    now_and_then = EF21(Participating(compress(k), ATTENDANCE))
-    singles = [Entrant(_named(method), method) for method in [*_methods(offered), now_and_then]]
+    some = SomeClients(RandK(k), ATTENDANCE)
+    now_and_then = [EF21(Participating(compress(k), ATTENDANCE)), MARINA(some)]
+    beside = {"follower": RandK(k), "inner": CLAG(compress(k)), "first": compress(k)}
+    singles = [Entrant(_named(method), method) for method in [*_methods(offered, some, beside), *now_and_then]]
     bases = [Entrant("DGD", DGD()), Entrant(_named(EF21(compress(k))), EF21(compress(k)))]
     bent = [
-        replace(base, name=f"{base.name} + {kind.__name__}", direction=kind.examples()[0])
-        for kind in members(directions, Direction).values()  # type: ignore[type-abstract]
+        replace(base, name=f"{base.name} + {_called(way)}", direction=way)
+        for way in _others(directions, Direction, Steepest, LowRank(1))  # type: ignore[type-abstract]
         for base in bases
-        if kind is not Steepest
     ]
     down = [
-        replace(base, name=f"{base.name}, {kind.__name__} down", downlink=kind.examples()[0])
-        for kind in members(downlinks, Downlink).values()  # type: ignore[type-abstract]
+        replace(base, name=f"{base.name}, {_called(way)} down", downlink=way)
+        for way in _others(downlinks, Downlink, Whole, TopK(k))  # type: ignore[type-abstract]
         for base in bases
-        if kind is not Whole
     ]
     return [*singles, *bent, *down]
 
@@ -155,25 +162,37 @@ def _rules(entrant: Entrant) -> Iterator[StepSize]:
         yield rule
 
 
-def _methods(offered: Sequence[Compressor]) -> list[Method]:
-    """Every method with every compressor on offer that it is defined for, or else its first example."""
-    kinds = members(methods, Method).values()  # type: ignore[type-abstract]
-    return list(dict.fromkeys(method for kind in kinds for method in _made(kind, offered)))
+def _methods(offered: Sequence[Compressor], some: SomeClients, beside: Mapping[str, Any]) -> list[Method]:
+    """Every method with every compressor on offer that it is defined for, or else with some clients; `beside`: what methods
+    ask for beside their compressor, by name."""
+    made: list[Method] = []
+    for kind in members(methods, Method).values():  # type: ignore[type-abstract]
+        fitting = [each for each in offered if isinstance(each, kind.requires)] or [some]
+        made += [_made(kind, {**beside, "compressor": each}) for each in fitting]
+    return list(dict.fromkeys(made))  # once, where nothing is compressed
 
 
-def _made(kind: type[Method], offered: Sequence[Compressor]) -> list[Method]:
-    fitting = [each for each in offered if isinstance(each, kind.requires)]
-    if required(kind) == ["compressor"] and fitting:
-        return [kind(each) for each in fitting]
-    if not required(kind):  # it sends what it makes as it is, or in its own way
-        return [kind()]  # type: ignore[call-arg]
-    every = [each for other in members(compressors, Compressor).values() for each in other.examples()]  # type: ignore[type-abstract]
-    return list(kind.examples(every)[:1])
+def _made(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
+    """One of a kind, with its own defaults and what it must be given."""
+    return kind(**{name: given[name] for name in required(kind)})
+
+
+def _others(family: ModuleType, base: type[Kind], plain: type[Kind], compressor: Compressor) -> list[Kind]:
+    """One of every other member of a family than the plain one."""
+    return [_made(kind, {"compressor": compressor}) for kind in members(family, base).values() if kind is not plain]
 
 
 def _named(method: Method) -> str:
     """EF21 TopK(1), MARINA PermK; FedAvg, where nothing is compressed."""
     if isinstance(method.compressor, Identity):
         return type(method).__name__
-    compressor = re.sub(r"\w+=", "", str(method.compressor)).removesuffix("()")
-    return f"{type(method).__name__} {compressor}"
+    return f"{type(method).__name__} {_brief(method.compressor)}"
+
+
+def _called(part: Direction | Downlink) -> str:
+    """LBFGS, with its own defaults; Compressed(TopK(1)), with what it must be given."""
+    return _brief(part) if required(type(part)) else type(part).__name__
+
+
+def _brief(part: Compressor | Direction | Downlink) -> str:
+    return re.sub(r"\w+=", "", str(part)).removesuffix("()")
