@@ -226,7 +226,7 @@ def carry_out(
     LOG.info("%s at round %d", ended.stopped, ended.rounds)
     history = History(ended.rows, (*stepsize.notes(theory, method), *session.notes))
     if prox is not None or not downlink.lossless:
-        proof = None  # the theorems are about f alone, and about steps that everybody takes
+        proof = None  # a certificate checks ||grad f||^2, which says nothing with a penalty, and steps that everybody takes
     return Result(
         x=problem.extend(ended.x, x0),
         history=history,
