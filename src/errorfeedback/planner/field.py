@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from errorfeedback import directions, downlinks, methods, stepsizes
 from errorfeedback.compressors.base import Compressor, Contractive
 from errorfeedback.compressors.identity import Identity
-from errorfeedback.compressors.low_rank import LowRank
 from errorfeedback.compressors.participating import Participating
 from errorfeedback.compressors.perm_k import PermK
 from errorfeedback.compressors.rand_k import RandK
@@ -80,7 +79,7 @@ def entrants(k: int = 1, compress: Callable[[int], Contractive] = TopK) -> list[
     bases = [Entrant("DGD", DGD()), Entrant(_named(EF21(compress(k))), EF21(compress(k)))]
     bent = [
         replace(base, name=f"{base.name} + {_called(way)}", direction=way)
-        for way in _others(directions, Direction, Steepest, LowRank(1))  # type: ignore[type-abstract]
+        for way in _others(directions, Direction, Steepest, TopK(k))  # type: ignore[type-abstract]
         for base in bases
     ]
     down = [
@@ -177,7 +176,7 @@ def _made(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
     return kind(**{name: given[name] for name in required(kind)})
 
 
-def _others(family: ModuleType, base: type[Kind], plain: type[Kind], compressor: Compressor) -> list[Kind]:
+def _others(family: ModuleType, base: type[Kind], plain: type[Kind], compressor: TopK) -> list[Kind]:
     """One of every other member of a family than the plain one."""
     return [_made(kind, {"compressor": compressor}) for kind in members(family, base).values() if kind is not plain]
 
