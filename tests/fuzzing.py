@@ -136,11 +136,11 @@ def stranger(port, rng, over):
 def by_the_book(missed, rounds):
     """One process in which the node's clients sent nothing in these rounds."""
 
-    def toss(seed, t, first, p, answers):
+    def toss(seed, t, number, p, answers):
         for i in range(len(p)):
-            answers[i] = not (2 <= first + i < 6 and t in missed)
+            answers[i] = not (2 <= participating.ANSWERS - number + i < 6 and t in missed)
 
-    with patch.object(participating, "_toss", toss):
+    with patch.object(participating, "toss", toss):
         return ef.solve(whole(False), ef.EF21(ef.Participating(ef.TopK(2), 0.5)), rounds=rounds, **OPTIONS)
 
 

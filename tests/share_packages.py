@@ -6,7 +6,11 @@ import sys
 import sysconfig
 from pathlib import Path
 
-here, other = (
-    Path(sysconfig.get_path("purelib", vars={"base": str(base)})) for base in (sys.prefix, Path(sys.argv[1]).absolute())
-)
-(here / "shared.pth").write_text(f"import site; site.addsitedir({str(other)!r})\n")
+
+def main() -> None:
+    here, other = (Path(sysconfig.get_path("purelib", vars={"base": str(base)})) for base in (sys.prefix, Path(sys.argv[1])))
+    (here / "shared.pth").write_text(f"import site; site.addsitedir({str(other.absolute())!r})\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -88,11 +88,11 @@ def by_the_book(missed, monkeypatch, **changes):
     """One process, with the coins of `Participating` falling as told."""
     silent = silent_clients(missed)
 
-    def toss(seed, t, first, p, answers):
+    def toss(seed, t, number, p, answers):
         for i in range(len(p)):
-            answers[i] = (t, first + i) not in silent
+            answers[i] = (t, participating.ANSWERS - number + i) not in silent
 
-    monkeypatch.setattr(participating, "_toss", toss)
+    monkeypatch.setattr(participating, "toss", toss)
     method = changes.pop("method", METHOD)
     partly = ef.EF21(ef.Participating(method.compressor, 0.5), method.start)
     return ef.solve(whole(False), **OPTIONS | {"method": partly} | changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 
@@ -171,8 +172,9 @@ def test_other_data_methods_and_versions_are_refused_with_what_differs(problem, 
         shutil.copy(path, tmp_path / "a" / path.name)
     with pytest.raises(ValueError, match=r"method is EF21\(compressor=TopK\(k=2\).* there and EF21\(compressor=TopK\(k=1\)"):
         ef.resume(tmp_path / "a")
+    version = re.escape(ef.__version__)
     monkeypatch.setattr(ef, "__version__", "9.9")
-    with pytest.raises(ValueError, match=r"version is 0\.1\.0 there and 9\.9 here"):
+    with pytest.raises(ValueError, match=rf"version is {version} there and 9\.9 here"):
         ef.resume(tmp_path / "b")
 
 
