@@ -32,7 +32,7 @@ $(VENV)/dist.stamp: pyproject.toml
 
 $(VENV)/docs.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[report,tables,mpi,torch,jax,docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[report,tables,pandas,mpi,torch,jax,docs]'
 	touch $@
 
 # What needs no data set: table 1 and figures 1, 2, 6, 7, with short horizons.

@@ -8,7 +8,7 @@ hand. You need
 
 .. code-block:: console
 
-   pip install 'errorfeedback[report,tables]'
+   pip install 'errorfeedback[report,tables,pandas]'
 
 and nothing else than this page. Put your own file where ``sales.csv`` stands.
 """

@@ -11,6 +11,7 @@ import pytest
 from commands import call, plain
 from scipy import sparse
 
+from errorfeedback.cli._run_files import history_of
 from errorfeedback.data.encoding import Indices
 from errorfeedback.data.read import read
 from errorfeedback.data.reading import Reading
@@ -49,6 +50,17 @@ def test_train_writes_model_history_and_report(folder):
     history = json.loads((folder / "run/history.json").read_text())
     assert history["f"][-1] < 0.6 * history["f"][0]
     assert load(folder / "run/model.npz").provenance["clients"] == 4
+
+
+def test_a_history_is_strict_json_and_reads_as_it_did_with_nan(folder, tmp_path):
+    written = (folder / "run/history.json").read_text()
+    columns = json.loads(written, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
+    (tmp_path / "history.json").write_text(written.replace("null", "NaN"))  # as earlier versions wrote it
+    ours, former = history_of(folder / "run"), history_of(tmp_path)
+    assert [None if np.isnan(value) else value for value in ours["c_t"]] == columns["c_t"]
+    assert None in columns["c_t"]
+    for name in columns:
+        np.testing.assert_array_equal(ours[name], former[name])
 
 
 def test_text_columns_are_one_hot_and_the_client_column_is_left_out(folder):

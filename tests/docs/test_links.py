@@ -8,6 +8,9 @@ import generated_pages
 import pytest
 from pages import DOCS, ROOT, anchors, links, pages
 
+FILE = r"`((?:tests|benchmarks|src|docs)/[\w./*-]+)`"
+"""A file of this repository, or several by a pattern, as pages name it."""
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -45,6 +48,19 @@ def test_the_tutorials_name_pages_and_tutorials_that_are_there():
         for name in re.findall(r":doc:`(?:[^`<]*<)?([^`>]+)>?`", tutorial.read_text()):
             page = DOCS / f"{name[1:]}.md" if name.startswith("/") else tutorial.parent / f"{name}.py"
             assert page.exists(), f"{tutorial.name} names {name}"
+
+
+def test_the_files_that_pages_name_are_there():
+    """Those of the tests that keep what `promises` promises among them."""
+    named = {page: re.findall(FILE, page.read_text(encoding="utf-8")) for page in pages()}
+    missing = [f"{page.relative_to(ROOT)}: {file}" for page, files in named.items() for file in files if not there(file)]
+    assert missing == []
+    assert "tests/killing.py" in named[DOCS / "explanation/promises.md"]
+    assert not there("tests/theory/test_lemma_99.py")
+
+
+def there(file):
+    return any(ROOT.glob(file))
 
 
 def test_a_dead_link_is_found():

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from errorfeedback.cli._inputs import Estimator
-from errorfeedback.cli._run_files import CLIENTS, HISTORY, ClientTraffic
+from errorfeedback.cli._run_files import CLIENTS, HISTORY, ClientTraffic, history_columns
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.classifier import EF21Classifier
 from errorfeedback.estimators.model_file import MODEL, save
@@ -70,8 +70,7 @@ class Outcome:
         }
         out.mkdir(parents=True, exist_ok=True)
         written = [save(out / MODEL, self.model, self.data.encoding, provenance), out / HISTORY]
-        columns = {name: column.tolist() for name, column in self.model.history_.items()}
-        written[-1].write_text(json.dumps(columns), encoding="utf-8")
+        written[-1].write_text(json.dumps(history_columns(self.model.history_)), encoding="utf-8")
         written.append(ClientTraffic(self.model.clients_.tolist(), *self.model.traffic_).write(out / CLIENTS))
         curves = RunCurves(self.model.history_, len(self.model.clients_), str(self.links or ""), wire)
         written += training_page(self._report(facts), curves).write_where_possible(out / PAGE)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from errorfeedback.core import PerClient
+from errorfeedback.core import Floats, PerClient
 from errorfeedback.storage.history import COLUMNS, History
 
 HISTORY, CLIENTS = "history.json", "clients.json"
@@ -37,11 +38,16 @@ class ClientTraffic:
         return made
 
 
+def history_columns(history: Mapping[str, Floats]) -> dict[str, list[float | None]]:
+    """A history for machines: what is not a finite number, which JSON has no word for, is null."""
+    return {name: [value if isfinite(value) else None for value in column.tolist()] for name, column in history.items()}
+
+
 def history_of(run: Path) -> History:
-    """The history that `train` wrote into this folder."""
+    """The history that `train` wrote into this folder; null, and the NaN of earlier versions, is NaN."""
     columns = _content(run / HISTORY)
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return History([{name: value for name, value in row.items() if name in COLUMNS} for row in rows])
+    return History([{name: value for name, value in row.items() if name in COLUMNS and value is not None} for row in rows])
 
 
 def _content(path: Path) -> dict[str, Any]:

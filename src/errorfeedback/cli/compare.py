@@ -22,6 +22,7 @@ from rich.table import Table
 from errorfeedback.cli._data import budget_of
 from errorfeedback.cli._inputs import compressor_for, objective_of, rows_of
 from errorfeedback.cli._jobs import display
+from errorfeedback.cli._run_files import history_columns
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.comparison.comparison import Asked, Comparison, carry_out_schedule, compared, scheduled, with_steps
 from errorfeedback.comparison.contest_run import Given, Limits
@@ -187,9 +188,7 @@ def _write_for_a_paper(out: Path, comparison: Comparison) -> list[Path]:
 
 
 def _columns(entry: Entry) -> dict[str, list[float | None]]:
-    """A history for machines: what is not a number is null."""
-    columns = dict(entry.history) | ({} if entry.seconds is None else {"network_seconds": entry.seconds})
-    return {name: [value if np.isfinite(value) else None for value in column.tolist()] for name, column in columns.items()}
+    return history_columns(dict(entry.history) | ({} if entry.seconds is None else {"network_seconds": entry.seconds}))
 
 
 def _show(block: TableBlock, console: Console) -> None:

@@ -24,6 +24,10 @@ GRACE = 5.0
 LAST_LINES = 15
 POLL = 0.05
 MARK = "ERRORFEEDBACK_STARTED_BY"
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Windows has no SIGKILL: there SIGTERM ends a process at once,"""
+TO_SESSION = getattr(os, "killpg", os.kill)
+"""and no sessions: the process alone is told."""
 
 
 class Processes:
@@ -70,12 +74,12 @@ class Processes:
         for each in ending:
             with suppress(subprocess.TimeoutExpired):
                 each.wait(max(0.0, deadline - time.monotonic()))
-            _tell(each.pid, signal.SIGKILL)
+            _tell(each.pid, KILL)
             each.wait()
         while strays := _marked(marks):
             for stray in strays:
                 with suppress(ProcessLookupError):
-                    os.kill(stray, signal.SIGKILL)
+                    os.kill(stray, KILL)
             time.sleep(POLL)
 
     def wait(self, name: str) -> None:
@@ -126,8 +130,8 @@ def is_open(port: int) -> bool:
 
 
 def _tell(session: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(session, number)
+    with suppress(OSError):  # it has ended; each system has its own word for that
+        TO_SESSION(session, number)
 
 
 def _marked(marks: Sequence[str]) -> list[int]:
