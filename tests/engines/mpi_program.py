@@ -54,9 +54,11 @@ def say(line):
 
 
 def conformance():
-    """Every method x compressor, and the rules with telemetry: as Local on the first and the last rank."""
+    """Every method x compressor, and the rules with telemetry: as Local on the first and the last rank. One half of the
+    methods on even numbers of ranks, the other on odd ones."""
     pairs = [(method, problem) for method, problem in covering(METHODS, problems()) if fits(method, problem)]
-    runs = [(problem, method, ef.Constant(0.01), {}) for method, problem in pairs]
+    mine = pairs[ef.MPI().world.size % 2 :: 2]
+    runs = [(problem, method, ef.Constant(0.01), {}) for method, problem in mine]
     sparse = next(problems())
     single = ef.logistic(sparse.A.toarray(), sparse.target, clients=7, dtype=np.float32)
     for problem in (sparse, single):

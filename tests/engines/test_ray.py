@@ -32,10 +32,10 @@ PROGRAM = """if True:
     send = ef.Actors.send
     def kill_now_and_then(self, requests):
         if self.logs[0].requests and self.logs[0].requests[-1].number in (7, 23):
+            if killed:  # and its disk is gone too
+                os.remove(self.folder / "actor-1.journal")
             ray.kill(self.actors[len(killed)], no_restart=False)
             killed.append(self.folder)
-            if len(killed) == 2:  # and its disk is gone too
-                os.remove(self.folder / "actor-1.journal")
         send(self, requests)
 
     undisturbed = same(ef.solve(problem, method, rule, engine=ef.Ray(3), **options))

@@ -34,8 +34,9 @@ class Journal:
         os.truncate(path, len(HEAD) + sum(LENGTH.size + len(record) for record in self.records))
 
     def append(self, record: bytes) -> None:
-        """It is on the disk when this returns."""
-        with open(self.path, "ab", buffering=0) as file:
+        """It is on the disk when this returns. Where the file was removed it is not begun anew, without its past."""
+        with open(self.path, "r+b", buffering=0) as file:
+            file.seek(0, os.SEEK_END)
             file.write(_packed(record))
             os.fdatasync(file.fileno())
 
