@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= reproduction
+# One more than there are cores: tests of other processes mostly wait.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + os.cpu_count())')
 
 .PHONY: run test docs reproduce bench race mpi stream federated scaling dist clean
 
@@ -47,7 +49,7 @@ test: $(VENV)/test.stamp $(VENV)-flower/flower.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n auto
+	ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The site, in docs/_build/html: pages from the code, and tutorials that run. A warning is an error.
 # `make docs SPHINX='-D plot_gallery=0'` leaves the tutorials' programs alone.
