@@ -1,4 +1,4 @@
-"""Under real mpiexec: the same bits on 1 to 4 ranks, every byte counted, failures that name the rank, exact resumption."""
+"""Under real mpiexec: the same bits on 1 to 3 ranks, every byte counted, failures that name the rank, exact resumption."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launching import ENVIRONMENT, MPIEXEC, TIMEOUT, mpiexec, needs_mpi, told
 pytestmark = needs_mpi
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_method_and_compressor_has_the_same_bits_on_any_number_of_ranks(ranks):
     line, *_ = told(mpiexec(ranks, "conformance"), ranks, "same bits")
     assert int(line.split()[-1]) > 80

@@ -94,7 +94,7 @@ def chosen_entrants(names: Sequence[str], field: Sequence[Entrant]) -> list[Entr
     """Those of the field that are named: `all`, a whole name, or the word that it begins with (EF21, DIANA).
 
     >>> [entrant.name for entrant in chosen_entrants(["MARINA", "dgd"], entrants())]
-    ['DGD', 'MARINA RandK(1)', 'MARINA PermK']
+    ['DGD', 'MARINA RandK(1)', 'MARINA PermK', 'MARINA SomeClients(RandK(1), 0.5)']
     """
     wanted = {name.strip().lower() for name in names}
     kinds = {entrant.name: {entrant.name.lower(), _kind(entrant)} for entrant in field}
