@@ -21,7 +21,7 @@ def write(path, scale, regression):
     return path
 
 
-@pytest.mark.filterwarnings("ignore::errorfeedback.estimators.base.NotConvergedWarning")
+@pytest.mark.filterwarnings("ignore::errorfeedback.estimators.doubts.NotConvergedWarning")
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("scale", [1e-170, 1e-160, 1e154])
 @pytest.mark.parametrize("words", [[], ["--no-scale"], ["--regression"]], ids=" ".join)

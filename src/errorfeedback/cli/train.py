@@ -25,7 +25,7 @@ from errorfeedback.core import Floats
 from errorfeedback.data.read import read
 from errorfeedback.data.rows import Data, stacked
 from errorfeedback.engines.base import Engine
-from errorfeedback.estimators.base import TrainingWarning
+from errorfeedback.estimators.doubts import TrainingWarning
 from errorfeedback.estimators.held_out import held_out
 from errorfeedback.estimators.scores import measured
 from errorfeedback.planner.network import Links

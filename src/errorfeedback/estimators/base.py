@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import nan
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -20,6 +19,7 @@ from errorfeedback.core import Floats, PerColumn
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
+from errorfeedback.estimators.doubts import doubts_about
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
@@ -34,14 +34,6 @@ from errorfeedback.storage.checkpoint import Checkpoint
 Watch = Callable[[dict[str, float]], None]
 Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]
 """Held-out rows, their targets, and their weights where they have some."""
-
-
-class TrainingWarning(UserWarning):
-    """The model may not be what the user hopes for."""
-
-
-class NotConvergedWarning(TrainingWarning, ConvergenceWarning):  # type: ignore[misc]
-    """The rounds ran out."""
 
 
 class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
@@ -338,33 +330,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self._set(trained, objective.models)
         self.clients_ = objective.clients
         self.constant_loss_ = nan if held is None else min(held.constant(self.constant_), held.nothing())
-        self.warnings_ = [text for _, text in self._doubts()]
+        doubts = list(doubts_about(self))
+        self.warnings_ = [text for _, text in doubts]
         if engine is None or engine.leads:
-            for kind, text in self._doubts():
+            for kind, text in doubts:
                 warnings.warn(text, kind, stacklevel=3)
         return self
-
-    def _doubts(self) -> Iterator[tuple[type[TrainingWarning], str]]:
-        """What a user must know before trusting the model."""
-        if self.n_iter_ >= self.max_iter and self.tol > 0:
-            yield (
-                NotConvergedWarning,
-                f"not converged: all {self.n_iter_} rounds were run and the loss was still falling; allow more rounds "
-                "(max_iter, --rounds) or a larger tolerance (tol, --tolerance)",
-            )
-        if self.k is not None and self.k * self.max_iter < self.most_features_:
-            yield (
-                TrainingWarning,
-                f"k = {self.k} numbers in {self.max_iter} rounds: a client with {self.most_features_} features cannot even "
-                "send each of them once; allow more rounds (max_iter, --rounds), a larger k, or leave k out",
-            )
-        if self.validation_loss_ >= self.constant_loss_:
-            yield (
-                TrainingWarning,
-                f"the model is no better than a constant on the held-out rows: its loss is {self.validation_loss_:.6g}, and "
-                f"that of saying the same of every row is {self.constant_loss_:.6g}; use more rows, fewer features or a "
-                "larger penalty (l2, l1)",
-            )
 
     def _networks(self, objective: Objective) -> tuple[Network, ...] | None:
         """The link of every client."""
