@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.compressors.base import Contractive, Operator
+from errorfeedback.compressors.base import Compressor, Contractive, Operator
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Integers, Lifted, PerClient, Round
 from errorfeedback.keyed import toss
@@ -37,30 +37,16 @@ def check_probabilities(given: float | Sequence[float]) -> float | tuple[float, 
     return tuple(p.tolist()) if p.ndim else float(p)
 
 
-def check_count(p: float | Sequence[float], support: Support) -> None:
-    if isinstance(p, tuple) and len(p) != support.n_total:
-        raise ValueError(f"p has {len(p)} entries, but there are {support.n_total} clients; give one per client")
-
-
-def each_probability(p: float | Sequence[float], support: Support) -> PerClient:
-    """p_i of the shard's clients."""
-    every = np.broadcast_to(np.asarray(p), (support.n_total,))
-    return PerClient(every[support.first : support.first + support.n])
-
-
 @dataclass(frozen=True)
-class Participating(Contractive):
-    """A contractive compressor for clients that answer now and then; p: one probability, or one per client.
+class NowAndThen(Compressor):
+    """A compressor for clients that answer with probability p_i; p: one probability, or one per client."""
 
-    >>> from errorfeedback.sparsity.support import full_support
-    >>> Participating(TopK(1), p=0.5).alpha(full_support(2, 5))
-    array([0.1, 0.1])
-    """
-
-    compressor: Contractive
+    compressor: Compressor
     p: float | Sequence[float]
-    deterministic: ClassVar[bool] = False
     always: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", check_probabilities(self.p))
 
     @property
     def selects(self) -> bool:  # type: ignore[override]
@@ -70,21 +56,15 @@ class Participating(Contractive):
     def coding(self) -> Coding:
         return self.compressor.coding
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.compressor, Contractive):
-            raise ValueError(f"Participating needs a contractive compressor, and {self.compressor} is not")
-        object.__setattr__(self, "p", check_probabilities(self.p))
-
     def check(self, support: Support) -> None:
         self.compressor.check(support)
-        check_count(self.p, support)
+        if isinstance(self.p, tuple) and len(self.p) != support.n_total:
+            raise ValueError(f"p has {len(self.p)} entries, but there are {support.n_total} clients; give one per client")
 
     def probabilities(self, support: Support) -> PerClient:
         """p_i of the shard's clients."""
-        return each_probability(self.p, support)
-
-    def alpha(self, support: Support) -> PerClient:
-        return PerClient(self.probabilities(support) * self.compressor.alpha(support))
+        every = np.broadcast_to(np.asarray(self.p), (support.n_total,))
+        return PerClient(every[support.first : support.first + support.n])
 
     def entries(self, support: Support) -> PerClient:
         return PerClient(self.probabilities(support) * self.compressor.entries(support))
@@ -97,6 +77,27 @@ class Participating(Contractive):
 
     def message_bits(self, support: Support, coding: Coding | None = None) -> PerClient:
         return PerClient(self.probabilities(support) * self.compressor.message_bits(support, coding))
+
+
+@dataclass(frozen=True)
+class Participating(NowAndThen, Contractive):
+    """A contractive compressor for clients that answer now and then; p: one probability, or one per client.
+
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> Participating(TopK(1), p=0.5).alpha(full_support(2, 5))
+    array([0.1, 0.1])
+    """
+
+    compressor: Contractive
+    deterministic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compressor, Contractive):
+            raise ValueError(f"Participating needs a contractive compressor, and {self.compressor} is not")
+        super().__post_init__()
+
+    def alpha(self, support: Support) -> PerClient:
+        return PerClient(self.probabilities(support) * self.compressor.alpha(support))
 
     def on(self, support: Support) -> Operator:
         return Attendance(self.compressor.on(support), self.probabilities(support))

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from errorfeedback.compressors.base import Operator, Unbiased
-from errorfeedback.compressors.participating import Attendance, check_count, check_probabilities, each_probability
+from errorfeedback.compressors.participating import Attendance, NowAndThen
 from errorfeedback.compressors.rand_k import RandK
 from errorfeedback.core import Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
-from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.message import KnownLayout, Message
 
 
 @dataclass(frozen=True)
-class SomeClients(Unbiased):
+class SomeClients(NowAndThen, Unbiased):
     """An unbiased compressor whose clients draw independently, for those that answer; p: one probability, or one per client.
 
     >>> from errorfeedback.sparsity.support import full_support
@@ -33,31 +31,13 @@ class SomeClients(Unbiased):
     """
 
     compressor: Unbiased
-    p: float | Sequence[float]
-    always: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (isinstance(self.compressor, Unbiased) and self.compressor.independent):
             raise ValueError(
                 f"SomeClients needs an unbiased compressor with independent draws, and {self.compressor} is none"
             )
-        object.__setattr__(self, "p", check_probabilities(self.p))
-
-    @property
-    def selects(self) -> bool:  # type: ignore[override]
-        return self.compressor.selects
-
-    @property
-    def coding(self) -> Coding:
-        return self.compressor.coding
-
-    def check(self, support: Support) -> None:
-        self.compressor.check(support)
-        check_count(self.p, support)
-
-    def probabilities(self, support: Support) -> PerClient:
-        """p_i of the shard's clients."""
-        return each_probability(self.p, support)
+        super().__post_init__()
 
     def omega(self, support: Support) -> PerClient:
         return PerClient((1 + self.compressor.omega(support)) / self.probabilities(support) - 1)
@@ -65,18 +45,6 @@ class SomeClients(Unbiased):
     @property
     def independent(self) -> bool:
         return True
-
-    def entries(self, support: Support) -> PerClient:
-        return PerClient(self.probabilities(support) * self.compressor.entries(support))
-
-    def most_entries(self, support: Support) -> PerClient:
-        return self.compressor.most_entries(support)
-
-    def index_bits(self, support: Support) -> PerClient:
-        return PerClient(self.probabilities(support) * self.compressor.index_bits(support))
-
-    def message_bits(self, support: Support, coding: Coding | None = None) -> PerClient:
-        return PerClient(self.probabilities(support) * self.compressor.message_bits(support, coding))
 
     def on(self, support: Support) -> Operator:
         return _Weighted(Attendance(self.compressor.on(support), self.probabilities(support)), self.probabilities(support))
