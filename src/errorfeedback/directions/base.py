@@ -52,6 +52,11 @@ class Direction(ABC):
     def __call__(self, state: Any, x: Model, g: Model) -> tuple[Model, Any]:
         """The direction at x, and the memory for the next round. Neither x nor g may be changed."""
 
+    def corrected(self, state: Any, news: Model) -> Any:
+        """The memory, where g at the last accepted point counts as that much more: clients that were away there have told
+        what they had missed, which no step has changed."""
+        return state
+
     def refused(self, state: Any, x: Model, g: Model) -> tuple[Model | None, Any]:
         """A rule has refused the step to x, where the estimate is g: a better direction from where the step began, or None
         where the last one stays."""

@@ -158,6 +158,9 @@ class Curvature(Direction):
         log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
         return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_)
 
+    def corrected(self, state: Bent, news: Model) -> Bent:
+        return replace(state, pairs=state.pairs.corrected(news))
+
     def refused(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         metric = _metric(state)
         pairs = state.pairs.refused(x, g, metric, self.memory)

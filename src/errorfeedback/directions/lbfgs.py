@@ -42,6 +42,9 @@ class LBFGS(Direction):
         state = state.arrived(x, g, PLAIN, self.memory)
         return state.towards(PLAIN), state
 
+    def corrected(self, state: Pairs, news: Model) -> Pairs:
+        return state.corrected(news)
+
     def refused(self, state: Pairs, x: Model, g: Model) -> tuple[Model, Pairs]:
         state = state.refused(x, g, PLAIN, self.memory)
         return state.towards(PLAIN), state

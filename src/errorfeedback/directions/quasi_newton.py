@@ -75,6 +75,10 @@ class Pairs:
             return Pairs(self.x, Model(g.copy()), scale=None if self.scale is None else max(SHORTER * self.scale, SHORTEST))
         return replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
 
+    def corrected(self, news: Model) -> Pairs:
+        """y is made of those who told at both ends of a step alone (Berahas, Nocedal and Takac 2016)."""
+        return self if self.g is None else replace(self, g=Model(self.g + news))
+
     def refused(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At a refused point: with what it says of the curvature where the step began."""
         if self.g is None or not dot(g, g) <= FARTHEST**2 * dot(self.g, self.g):

@@ -16,6 +16,7 @@ class Errors(Probe):
     """One number per client, with all digits of the run's precision."""
 
     of_new_memory: ClassVar[bool] = True
+    spares_absent: ClassVar[bool] = True
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (all_digits(value_bits),)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from errorfeedback.clients.order import Kept
 from errorfeedback.core import Model
 from errorfeedback.engines.base import Session
 from errorfeedback.runtime.observer import Observer
 from errorfeedback.runtime.state import State
 from errorfeedback.runtime.stopping import Stops
-from errorfeedback.stepsizes.base import Verdict
+from errorfeedback.stepsizes.base import Telemetry, Verdict
 
 LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"
 ACCEPTED = "the last point that was accepted"
@@ -32,8 +33,14 @@ class Guard:
     keeps_best: bool
     """The rule searches: what it kept is better than what it went back from."""
 
-    def keep(self, s: State) -> None:
+    def keep(self, s: State, telemetry: Telemetry | None) -> None:
         s.kept = deepcopy((s.x, s.method, s.downlink))
+        if telemetry is not None and telemetry.told is not None:  # who stands at a point that was kept need not tell again
+            s.losses = telemetry.told
+
+    def kept(self, s: State) -> Kept | None:
+        """The point that was kept, as engines know it."""
+        return None if s.kept is None else Kept((s.kept[0], s.kept[2]), s.losses)
 
     def restore(self, s: State) -> None:
         assert s.kept is not None, "a rule keeps a point before it goes back"

@@ -38,6 +38,8 @@ class Progress:
     """How far the loss has fallen, where a rule that searches knows."""
     gradient2: float = 0.0
     """||g||^2 of the estimate at the last accepted point, likewise."""
+    surprise: float = 0.0
+    """By how much losses that were told before count higher from now on (`Telemetry.surprise`)."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class EstimatedGap(Stop):
     def next(self, state: Estimate, seen: Progress) -> tuple[str, Estimate]:
         if seen.loss is None:
             return "", state
+        state = replace(state, best=state.best + seen.surprise)
         lower = seen.loss < state.best
         state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else state.idle + 1)
         if state.idle >= self.patience:
@@ -177,6 +180,7 @@ class RelativeDecrease(Stop):
         return Decrease()
 
     def next(self, state: Decrease, seen: Progress) -> tuple[str, Decrease]:
+        state = replace(state, best=state.best + seen.surprise)
         if seen.loss is None or not isfinite(seen.loss) or seen.t < state.last + self.gap:
             return "", state
         enough = not isfinite(state.best) or state.best - seen.loss > self.tolerance * abs(state.best)
