@@ -164,8 +164,10 @@ class Absences:
             self._note(f"{self._clients(k)} left in round {t}, not heard of since round {absence.first}")
         nothing = np.zeros_like(known.counts)
         frames = replace(known, counts=nothing, index_bits=nothing, announced=True)
-        support, g, there = self.supports[k], self.hosts[k].g, Attendance(there=False, informed=asked)
-        message = Message(support, NOWHERE, g[:0], frames, telemetry=belief.numbers(k, support.n), attendance=there)
+        support, g = self.supports[k], self.hosts[k].g
+        there = Attendance(there=False, informed=asked, left=absence.left)
+        numbers = belief.numbers(k, support.n, 0.0 if absence.left else belief.rest)
+        message = Message(support, NOWHERE, g[:0], frames, telemetry=numbers, attendance=there)
         if absence.left and g.any():  # also where a step back has brought them back
             message.positions, message.values, message.attendance = None, -g, replace(there, back=True)
             self.hosts[k].g = Lifted(np.zeros_like(g))

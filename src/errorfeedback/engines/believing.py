@@ -18,6 +18,8 @@ the curve (a remaining slope, an error of g_i) is the mean of what those there h
 - *Not promised*: that f itself falls while clients are away. When one is back its true loss takes the place of what was
   believed: what is recorded may jump there (`Attendance.surprise`), and no step is blamed for it.
 
+Clients that have left count as constants: r and y are in place of those who have not, and not of all n.
+
 Pairs of quasi-Newton directions are those of F~ too, y = (1/|S|) sum_S of the changes of g_i (`Server`; Berahas, Nocedal
 and Takac 2016, over the clients in place of samples).
 """
@@ -94,13 +96,13 @@ class Belief:
         rest = float(np.concatenate(rests).mean()) if rests else 0.0
         return cls(means, at, guesses, rest, compares=bool(rests) or order.broadcast is None)
 
-    def numbers(self, k: int, n: int) -> Floats | None:
-        """What a host that is away counts as having told."""
+    def numbers(self, k: int, n: int, rest: float) -> Floats | None:
+        """What a host that is away counts as having told, where its losses change by `rest` beside their slopes."""
         if not len(self.means):
             return None
         numbers = np.tile(self.means, (n, 1))
         if self.at is not None:
-            numbers[:, self.at] = self.guesses[k] + self.rest
+            numbers[:, self.at] = self.guesses[k] + rest
         return numbers
 
     def surprise(self, k: int, message: Message) -> float:

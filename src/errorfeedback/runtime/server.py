@@ -35,7 +35,7 @@ from errorfeedback.runtime.stopping import Progress, Stops
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.sums import dot
 from errorfeedback.theory.analysis import Theory
-from errorfeedback.wire.message import Message
+from errorfeedback.wire.message import Attendance, Message
 
 Watch = Callable[[dict[str, float]], None]
 
@@ -176,26 +176,27 @@ class Server:
             true_error2=lambda: self.observer.error2(session.observe(s.x, losses=False), g),
         )
         answers = answers_of(order.probes, numbers, self.ledger.value_bits, hearing)
-        surprise = sum(message.attendance.surprise for message in messages) / self.n
+        telemetry = Telemetry(answers, s.move)
+        telemetry.surprise = sum(message.attendance.surprise for message in messages) / self.n
+        telemetry.share = _count(messages, lambda each: each.compares) / max(_count(messages, lambda each: not each.left), 1)
         at = column_of(order.probes, Losses, self.ledger.value_bits)
-        if at is None:
-            return Telemetry(answers, s.move, surprise=surprise)
-        there = np.concatenate([np.full(message.support.n, message.attendance.there) for message in messages])
-        return Telemetry(answers, s.move, surprise=surprise, told=ToldLosses(PerClient(numbers[:, at]), there))
+        if at is not None:
+            there = np.concatenate([np.full(message.support.n, message.attendance.there) for message in messages])
+            telemetry.told = ToldLosses(PerClient(numbers[:, at]), there)
+        return telemetry
 
     def _news(self, messages: list[Message]) -> Model | None:
-        """What the mean message has in it beside (1/|S|) sum_S c_i, the changes of those who told here and at the last
-        accepted point (`engines.believing`); None: it is that."""
-        there = [message for message in messages if message.attendance.there and not message.attendance.back]
-        size = sum(message.support.n for message in there)
-        if size == self.n:
+        """What the mean message has in it beside (m/n) (1/|S|) sum_S c_i, the changes of those who told here and at the last
+        accepted point, in place of all m that have not left (`engines.believing`); None: it is that."""
+        size, staying = _count(messages, lambda each: each.compares), _count(messages, lambda each: not each.left)
+        if size == staying and not any(message.attendance.back for message in messages):
             return None
         news, total = np.zeros_like(self.total), np.zeros_like(self.total)
         for message in messages:
             message.scatter(news, False, 0)
-        for message in there:
-            message.scatter(total, False, 0)
-        return Model(news / self.n - total / max(size, 1))
+            if message.attendance.compares:
+                message.scatter(total, False, 0)
+        return Model((news - total * (staying / max(size, 1))) / self.n)
 
     def _direction(self, s: State, g: Model, telemetry: Telemetry | None, messages: list[Message]) -> Model:
         """Where to go from the last accepted point: from x, unless a rule that searches refuses the step that led there."""
@@ -248,7 +249,8 @@ class Server:
         with clock.paused():
             gap, steep = _gap(telemetry), 0.0 if s.gradient is None else norm2(s.gradient)
             surprise = telemetry.surprise if telemetry is not None and s.verdict is Verdict.KEEP else 0.0
-            progress = Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained, steep, surprise)
+            share = 1.0 if telemetry is None else telemetry.share
+            progress = Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained, steep, surprise, share)
             reason = self.stops.after(progress)
         reason = f"ran all {rounds} rounds" if t == rounds else reason
         if reason and self.guard.must_choose(s):
@@ -290,6 +292,11 @@ class Server:
         if writer is not None and writer.due(t, bool(stopped)):
             with clock.paused():
                 writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))
+
+
+def _count(messages: list[Message], which: Callable[[Attendance], bool]) -> int:
+    """How many clients' attendance is such."""
+    return sum(message.support.n for message in messages if which(message.attendance))
 
 
 def _gap(telemetry: Telemetry | None) -> float | None:

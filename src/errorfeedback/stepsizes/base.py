@@ -37,6 +37,8 @@ class Telemetry:
     surprise: float = 0.0
     """By how much the loss at the point that was kept counts higher now than when it was told: clients that were away then
     have told theirs. -inf where nobody is here who told it there, so that nothing compares. 0 where nobody is ever away."""
+    share: float = 1.0
+    """Of the clients that have not left, how many told here and there."""
     told: ToldLosses | None = None
     """Every client's loss, likewise."""
 

@@ -23,8 +23,15 @@ class Attendance:
     """They were told where x is."""
     back: bool = False
     """They told nothing where the point was kept: their message is not what a step from there has changed alone."""
+    left: bool = False
+    """They will not come back."""
     surprise: float = 0.0
     """By how much the sum of their losses at that point counts higher than was believed."""
+
+    @property
+    def compares(self) -> bool:
+        """They told here and where the point was kept."""
+        return self.there and not self.back
 
 
 PRESENT = Attendance()
