@@ -42,6 +42,8 @@ FAREWELL = 5.0
 """Seconds for the last words."""
 SAY_AGAIN = 60.0
 """Seconds between two lines that say who is waited for."""
+POLL = 0.1
+"""Seconds between two looks at who is still there."""
 LEAST = 5.0
 """Seconds that a node may be silent, at the least: it says once a second that it is at work."""
 
@@ -257,6 +259,19 @@ class Streams(Transport):
         for member in self.members:
             member.give_up()
         return [member.answer for member in self.members]
+
+    def receive_if_there(self) -> list[bytes]:
+        if self.deadline is None:
+            return self.receive()
+        end = monotonic() + self.deadline
+        while any(monotonic() < end or self._is_at_work(member) for member in self._waiting()):
+            self.listener.turn(max(end - monotonic(), POLL))
+        for member in self.members:
+            member.give_up()
+        return [member.answer for member in self.members]
+
+    def _is_at_work(self, member: Member) -> bool:
+        return member.link is not None and monotonic() - member.heard <= self.patience
 
     def returned(self, away: Collection[int], least: int) -> list[int]:
         end = monotonic() + self.patience

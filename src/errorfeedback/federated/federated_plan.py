@@ -34,6 +34,8 @@ class FederatedPlan:
     """Between two checkpoints."""
     deadline: float | None = None
     """Seconds that a node has for a round before it counts as absent; None: everybody is waited for. On the stream only."""
+    quorum: int | None = None
+    """Nodes that must answer a round; None: more than half of them."""
 
     def __post_init__(self) -> None:
         if self.path not in (STREAM, MESSAGES):
@@ -61,8 +63,8 @@ class FederatedRun:
 
     plan: FederatedPlan
     common: Common
-    judgements: list[Judgement]
-    """Of every node."""
+    judgements: list[Judgement | None]
+    """Of every node; None: it was not there at the end."""
     before: list[Crossed] | None
     """With every node, before round 0; None where nobody stands at the sockets."""
     crossed: list[Crossed] | None

@@ -77,7 +77,13 @@ def _stream(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way
     clients = {name: range(count) for name, count in plan.nodes.items()}
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
     listening = Listener(
-        clients, host=plan.host, port=plan.port, folder=folder, patience=plan.patience, deadline=plan.deadline
+        clients,
+        host=plan.host,
+        port=plan.port,
+        folder=folder,
+        patience=plan.patience,
+        deadline=plan.deadline,
+        quorum=plan.quorum,
     )
     with listening as listener, inviting(listener, grid, numbers, content(plan.assignment)):
         yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
