@@ -15,7 +15,14 @@ from problem_pairs import pair
 from scripted_hosts import InOneProcess, Scripted, silent_clients
 
 import errorfeedback as ef
+from errorfeedback.clients.order import Kept, Order
+from errorfeedback.downlinks.base import Broadcast
+from errorfeedback.engines.believing import Belief
+from errorfeedback.probes.losses import Losses, ToldLosses
+from errorfeedback.probes.slopes import Slopes
+from errorfeedback.sparsity.support import full_support
 from errorfeedback.stepsizes.base import Verdict
+from errorfeedback.wire.message import Message
 
 ROUNDS = 40
 FEW = {"method": ef.EF21(ef.FittedAnswer(block=4), "compressed"), "stepsize": ef.Armijo(), "downlink": ef.FittedStep()}
@@ -98,6 +105,8 @@ LITERAL = {
     "squares": {"loss": "squared", "n": 6, "d": 12, "m": 4, "seed": 1},
 }
 PLACES = (0, 2, 4, 6)
+SAID = {0: [0.5, 3.5], 2: [0.0, 10.0]}
+"""Hosts, and the slope and the loss that they tell."""
 
 
 @pytest.fixture
@@ -165,3 +174,21 @@ def test_who_stays_away_leaves_and_the_others_come_to_their_own_minimum(monkeypa
         A_i, b_i = A[clients == i], b[clients == i]
         H, c = H + 2 * A_i.T @ A_i / len(b_i) / N, c + 2 * A_i.T @ b_i / len(b_i) / N
     np.testing.assert_allclose(found.x, np.linalg.solve(H, c), rtol=1e-5, atol=1e-7)
+
+
+def test_what_an_absent_client_counts_as_by_hand():
+    """a tells at both ends, b only where the step began, c only where it ends: <g_i, s> is 2, 3 and 5."""
+    supports = [full_support(3, 2).shard(k, k + 1) for k in range(3)]
+    memories = [np.array(g) for g in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0])]
+    losses = ToldLosses(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]))
+    kept, x = Kept((np.array([5.0, 5.0]), None), losses), np.array([7.0, 8.0])
+    order = Order(ef.Round(4, 0), x, Broadcast(x), (Slopes(16), Losses()), kept=kept)
+    said = [Message(supports[k], None, memories[k], None, telemetry=np.array([told])) for k, told in SAID.items()]
+    belief = Belief.of(order, supports, memories, dict(zip(SAID, said, strict=True)), 64)
+    assert belief.rest == 0.5  # 3.5 - (1 + 2)
+    assert belief.numbers(1, 1, belief.rest).tolist() == [[0.25, 5.5]]  # the mean slope of the others; 2 + 3 + 0.5
+    assert belief.numbers(1, 1, 0.0).tolist() == [[0.25, 5.0]]  # who has left does not curve
+    assert belief.surprise(2, said[1]) == 1.5  # 10 - (3 + 5 + 0.5)
+    assert belief.incomparable == 0.0
+    alone = Belief.of(order, supports, memories, {2: said[1]}, 64)
+    assert (alone.rest, alone.incomparable) == (0.0, -np.inf)

@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager, suppress
 
 import numpy as np
-from dealt_rows import CLIENTS, dealt, table
+from dealt_rows import CLIENTS, Here, dealt, table
 from scripted_hosts import InOneProcess
 from stream_nodes import needs_stream
 
@@ -15,13 +15,15 @@ import errorfeedback as ef
 from errorfeedback.cli._inputs import estimator_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.data.reading import Reading
+from errorfeedback.estimators.earlier import Earlier
 from errorfeedback.federated.assignment import Assignment
 from errorfeedback.federated.nodes import Nodes
+from errorfeedback.federated.parts import fit_with
 from errorfeedback.federated.site import Site
 from errorfeedback.wire.requests import ROUND, Request
 
 pytestmark = needs_stream
-ROUNDS, SLOW, GONE = 25, (3, 9), 12
+ROUNDS, SLOW, GONE, CAME = 25, (3, 9), 12, 4
 
 
 class GoneError(OSError):
@@ -85,3 +87,51 @@ def test_the_model_is_that_of_one_process_with_the_same_absences_and_who_is_gone
     assert [each is None for each in nodes.judgements] == [False, False, True]
     there = np.concatenate([each.losses for each in nodes.judgements[:2]])
     assert np.isclose(model.loss_ - model.penalty_, there.mean())
+
+
+def test_a_node_that_comes_late_joins_the_run_with_its_clients_and_features(tmp_path):
+    """The second part is the run of all nodes that begins at the model of the first; one history has both."""
+    rows, inputs = table(tmp_path), Inputs(data=str(tmp_path / "rows.csv"), clients=CLIENTS)
+    _, folders = dealt(rows, tmp_path, 3, inputs)
+    for path in (path for folder in folders[:2] for path in folder.iterdir()):
+        path.write_text(path.read_text().replace("Wien", "Linz"))  # which only the third node knows
+    model, first, second = (estimator_of(inputs, rounds=12, tolerance=0) for _ in range(3))
+    counts = {f"node-{k}": range(len(list(folder.iterdir()))) for k, folder in enumerate(folders)}
+    sites = {name: Site(Assignment.of(model, Reading()), folder) for name, folder in zip(counts, folders, strict=True)}
+    listener = ef.Listener(counts, quorum=2, wait=0.2)
+    late = threading.Thread(target=ef.join, args=(listener.invitation("node-2"), sites["node-2"]))
+    looks = iter(range(100))
+
+    def seats():
+        transport = listener.transport()
+        return Nodes(transport, len(transport.members))
+
+    def waiting():
+        if next(looks) == CAME:
+            late.start()
+            while not listener.latecomers():
+                listener.turn(0.1)
+        return listener.latecomers()
+
+    with joined(listener, {name: sites[name] for name in list(sites)[:2]}) as begun:
+        nodes, common = fit_with(model, begun, begun.gather(), seats, waiting)
+        nodes.dismiss()
+    late.join(20)
+    (note,) = [note for note in model.history_.notes if "joined" in note]
+    assert note == f"node-2 joined after round {CAME}: 8 clients with 12 features became 12 with 13"
+    assert model.history_["round"].tolist() == list(range(13))
+    assert (np.diff(model.history_["uplink_bits"]) > 0).all()
+    assert (nodes.judged().keys(), len(common.encoding.names)) == (counts.keys(), 12)
+    few, many = ([Site(Assignment.of(model, Reading()), folder) for folder in folders[:n]] for n in (2, 3))
+    some = Nodes(Here(few), 2)
+    gathered = some.gather()
+    first.max_iter = CAME
+    first.fit_elsewhere(gathered.objective, gathered.learned, some)
+    all_ = Nodes(Here(many), 3)
+    whole = all_.gather()
+    start = dict(zip(gathered.encoding.names, first.coef_[0], strict=True))
+    x0 = np.array([*(start.get(name, 0.0) for name in whole.encoding.names), first.intercept_[0]])
+    second.fit_elsewhere(
+        whole.objective, whole.learned, all_, earlier=Earlier(x0, first.history_, first.n_iter_ + 1, 0.0, 0.0)
+    )
+    assert np.array_equal(model.coef_, second.coef_)

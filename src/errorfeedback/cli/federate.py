@@ -34,7 +34,15 @@ from errorfeedback.planner.units import human_bytes
 from errorfeedback.problems.conversation import alone
 
 OWN: dict[str, Any] = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
-OWN |= {"checkpoint": "", "checkpoint_seconds": 60.0, "deadline": 0.0, "quorum": 0, "traffic": "", "command": ""}
+OWN |= {
+    "checkpoint": "",
+    "checkpoint_seconds": 60.0,
+    "deadline": 0.0,
+    "quorum": 0,
+    "wait": 0.0,
+    "traffic": "",
+    "command": "",
+}
 """Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
 LISTS = ("drop", "only", "text", "number")
 READ: dict[str, Callable[[str], Any]] = {"missing": Missing, "index_base": IndexBase}
@@ -95,6 +103,7 @@ def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
         checkpoint_seconds=float(own["checkpoint_seconds"]),
         deadline=float(own["deadline"]) or None,
         quorum=int(own["quorum"]) or None,
+        wait=float(own["wait"]) or None,
     )
 
 
@@ -181,9 +190,8 @@ def _nodes(text: str) -> dict[str, int]:
 
 def _judged(run: FederatedRun) -> dict[str, Judged]:
     """What every node says, and of how many rows."""
-    there = {name: each for name, each in zip(run.plan.nodes, run.judgements, strict=True) if each is not None}
-    total = Judged(sum(each.rows for each in there.values()), {})
-    return {"training": total} | {name: Judged(each.rows, each.scores) for name, each in there.items()}
+    total = Judged(sum(each.rows for each in run.judgements.values()), {})
+    return {"training": total} | {name: Judged(each.rows, each.scores) for name, each in run.judgements.items()}
 
 
 def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
@@ -194,7 +202,7 @@ def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
         ("seconds to join, to prepare, to train", f"{run.joining:.2f}, {run.preparing:.2f}, {run.training:.2f}"),
         ("frames counted", f"{human_bytes(n * model.bytes_up_)} up, {human_bytes(n * model.bytes_down_)} down"),
     ]
-    gone = [name for name, each in zip(run.plan.nodes, run.judgements, strict=True) if each is None]
+    gone = [name for name in run.plan.nodes if name not in run.judgements]
     if gone:
         facts.append(("not there at the end, and not in the loss", ", ".join(gone)))
     if run.crossed is not None and run.before is not None:

@@ -49,6 +49,10 @@ class Nodes(Engine):
         self.judgements = [None if answer is None else value_of(answer, self.transport.name(k)) for k, answer in answers]
         return PerClient(np.concatenate([each.losses for each in self.judgements if each is not None]))
 
+    def judged(self) -> dict[str, Judgement]:
+        """The last judgements, by the names of the nodes that were there."""
+        return {self.transport.name(k): each for k, each in enumerate(self.judgements) if each is not None}
+
     def dismiss(self) -> None:
         """Their work is done."""
         self._asked("dismiss", b"")
