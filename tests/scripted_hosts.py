@@ -16,7 +16,7 @@ from errorfeedback.clients.shards import LocalSession
 from errorfeedback.probes.losses import Losses
 from errorfeedback.probes.slopes import Slopes
 from errorfeedback.wire.frames import Frames
-from errorfeedback.wire.message import Attendance, Message
+from errorfeedback.wire.message import Message, Presence
 from errorfeedback.wire.requests import AWAY, ROUND, Request
 
 
@@ -99,7 +99,7 @@ class Muted(LocalSession):
         for k in range(len(self.shards)):
             if there[k] and not both[k]:
                 surprise = 0.0 if at is None else (messages[k].telemetry[:, at] - guesses[k] - rest).sum()
-                messages[k].attendance = Attendance(back=True, surprise=surprise)
+                messages[k].presence = Presence(back=True, surprise=surprise)
         told = [m.telemetry for m in messages if m is not None and order.probes]
         for k, shard in enumerate(self.shards):
             if not there[k]:
@@ -108,7 +108,7 @@ class Muted(LocalSession):
                     numbers[:, at] = guesses[k] + rest
                 messages[k] = self.missing(shard, order, numbers, (t - 1, k) not in self.missed)
         if at is not None and order.broadcast is not None and not any(both):
-            messages[0].attendance = replace(messages[0].attendance, surprise=-inf)
+            messages[0].presence = replace(messages[0].presence, surprise=-inf)
         return messages
 
     @staticmethod
@@ -120,7 +120,7 @@ class Muted(LocalSession):
 
     @staticmethod
     def was_away(shard, kept):
-        return kept is not None and kept.losses is not None and not kept.losses.told[shard.problem.support.first]
+        return kept is not None and kept.losses is not None and not kept.losses.heard[shard.problem.support.first]
 
     @staticmethod
     def missing(shard, order, numbers, informed):
@@ -128,5 +128,5 @@ class Muted(LocalSession):
         support = shard.problem.support
         if Slopes in map(type, order.probes):
             shard.notes["Slopes"] = support.gather(order.x)
-        nothing, away = np.zeros((2, support.n), dtype=np.int64), Attendance(there=False, informed=informed)
-        return Message(support, nothing[0, :0], np.zeros(0), Frames(*nothing), telemetry=numbers, attendance=away)
+        nothing, away = np.zeros((2, support.n), dtype=np.int64), Presence(there=False, informed=informed)
+        return Message(support, nothing[0, :0], np.zeros(0), Frames(*nothing), telemetry=numbers, presence=away)

@@ -17,8 +17,9 @@ from scripted_hosts import InOneProcess, Scripted, silent_clients
 import errorfeedback as ef
 from errorfeedback.clients.order import Kept, Order
 from errorfeedback.downlinks.base import Broadcast
+from errorfeedback.engines.absences import Absences
 from errorfeedback.engines.believing import Belief
-from errorfeedback.probes.losses import Losses, ToldLosses
+from errorfeedback.probes.losses import KnownLosses, Losses
 from errorfeedback.probes.slopes import Slopes
 from errorfeedback.sparsity.support import full_support
 from errorfeedback.stepsizes.base import Verdict
@@ -180,7 +181,7 @@ def test_what_an_absent_client_counts_as_by_hand():
     """a tells at both ends, b only where the step began, c only where it ends: <g_i, s> is 2, 3 and 5."""
     supports = [full_support(3, 2).shard(k, k + 1) for k in range(3)]
     memories = [np.array(g) for g in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0])]
-    losses = ToldLosses(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]))
+    losses = KnownLosses(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]))
     kept, x = Kept((np.array([5.0, 5.0]), None), losses), np.array([7.0, 8.0])
     order = Order(ef.Round(4, 0), x, Broadcast(x), (Slopes(16), Losses()), kept=kept)
     said = [Message(supports[k], None, memories[k], None, telemetry=np.array([told])) for k, told in SAID.items()]
@@ -192,3 +193,16 @@ def test_what_an_absent_client_counts_as_by_hand():
     assert belief.incomparable == 0.0
     alone = Belief.of(order, supports, memories, {2: said[1]}, 64)
     assert (alone.rest, alone.incomparable) == (0.0, -np.inf)
+
+
+@pytest.mark.parametrize(("moved", "asked_for", "counts"), [(True, True, True), (False, True, False), (True, False, False)])
+def test_numbers_that_are_not_finite_are_an_infinite_loss_where_the_step_can_be_undone(moved, asked_for, counts):
+    support, x = full_support(1, 2), np.zeros(2)
+    setup = ef.Setup(ef.EF21(ef.TopK(1)), ef.Whole(), x, commands=True)
+    absences = Absences(setup, [support], ["all"], np.float64, 1.0)
+    probes = (Slopes(16), Losses()) if asked_for else (Slopes(16),)
+    kept = Kept((x, None), KnownLosses(np.ones(1), np.ones(1, dtype=bool)))
+    order = Order(ef.Round(4, 0), x, Broadcast(x) if moved else None, probes, kept=kept)
+    message = Message(support, None, np.array([np.nan, 0.0]), None, telemetry=np.zeros((1, len(probes))))
+    assert (absences.unsound(message, order) == "") is counts
+    assert np.isinf(message.telemetry[:, -1]).all() == counts

@@ -17,8 +17,8 @@ from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.data.reading import Reading
 from errorfeedback.estimators.earlier import Earlier
 from errorfeedback.federated.assignment import Assignment
+from errorfeedback.federated.late_nodes import fit_with
 from errorfeedback.federated.nodes import Nodes
-from errorfeedback.federated.parts import fit_with
 from errorfeedback.federated.site import Site
 from errorfeedback.wire.requests import ROUND, Request
 

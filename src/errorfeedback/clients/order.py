@@ -10,7 +10,7 @@ from errorfeedback.core import Model, Round
 from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probes
-from errorfeedback.probes.losses import ToldLosses
+from errorfeedback.probes.losses import KnownLosses
 from errorfeedback.stepsizes.base import Verdict
 
 
@@ -37,7 +37,7 @@ class Kept:
     """The point that a rule kept, for who has to be brought there or is not there."""
 
     place: Place
-    losses: ToldLosses | None
+    losses: KnownLosses | None
 
 
 @dataclass(slots=True, eq=False)

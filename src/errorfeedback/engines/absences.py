@@ -41,7 +41,7 @@ from errorfeedback.sparsity.pairs import pairs_of
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import Verdict
 from errorfeedback.wire.frames import Frames
-from errorfeedback.wire.message import NOWHERE, Attendance, Message
+from errorfeedback.wire.message import NOWHERE, Message, Presence
 
 LOG = logging.getLogger("errorfeedback")
 
@@ -136,8 +136,8 @@ class Absences:
         if len(there) < len(said) or any(was_away(support, order.kept) for support in self.supports):
             belief = Belief.of(order, self.supports, [host.g for host in self.hosts], there, self.value_bits)
             messages = [self._attended(k, each, known[k], belief, order) for k, each in enumerate(said)]
-            first = messages[0].attendance
-            messages[0].attendance = replace(first, surprise=first.surprise + belief.incomparable)
+            first = messages[0].presence
+            messages[0].presence = replace(first, surprise=first.surprise + belief.incomparable)
         else:
             messages = list(there.values())
         for k, message in there.items():
@@ -150,7 +150,7 @@ class Absences:
         if isinstance(said, str):
             return self._missed(k, said, known, belief, order)
         if was_away(self.supports[k], order.kept):
-            said.attendance = Attendance(back=True, surprise=belief.surprise(k, said))
+            said.presence = Presence(back=True, surprise=belief.surprise(k, said))
         return said
 
     def _missed(self, k: int, why: str, known: Frames, belief: Belief, order: Order) -> Message:
@@ -165,11 +165,11 @@ class Absences:
         nothing = np.zeros_like(known.counts)
         frames = replace(known, counts=nothing, index_bits=nothing, announced=True)
         support, g = self.supports[k], self.hosts[k].g
-        there = Attendance(there=False, informed=asked, left=absence.left)
+        there = Presence(there=False, informed=asked, left=absence.left)
         numbers = belief.numbers(k, support.n, 0.0 if absence.left else belief.rest)
-        message = Message(support, NOWHERE, g[:0], frames, telemetry=numbers, attendance=there)
+        message = Message(support, NOWHERE, g[:0], frames, telemetry=numbers, presence=there)
         if absence.left and g.any():  # also where a step back has brought them back
-            message.positions, message.values, message.attendance = None, -g, replace(there, back=True)
+            message.positions, message.values, message.presence = None, -g, replace(there, back=True)
             self.hosts[k].g = Lifted(np.zeros_like(g))
         return message
 

@@ -16,7 +16,7 @@ the curve (a remaining slope, an error of g_i) is the mean of what those there h
   word for word, with F~ in place of F. For the losses of S alone it would not: s need be no descent for who happens to be
   there. With r = 0 it would, but steps that curve for half of the clients look twice as good as they are, and f diverges.
 - *Not promised*: that f itself falls while clients are away. When one is back its true loss takes the place of what was
-  believed: what is recorded may jump there (`Attendance.surprise`), and no step is blamed for it.
+  believed: what is recorded may jump there (`Presence.surprise`), and no step is blamed for it.
 
 Clients that have left count as constants: r and y are in place of those who have not, and not of all n.
 
@@ -47,7 +47,7 @@ def losses_at(order: Order, value_bits: int) -> int | None:
 
 def was_away(support: Support, kept: Kept | None) -> bool:
     """Whether a host told nothing at the point that was kept."""
-    return kept is not None and kept.losses is not None and not kept.losses.told[support.first]
+    return kept is not None and kept.losses is not None and not kept.losses.heard[support.first]
 
 
 def guessed(g: Lifted, support: Support, x: Model, kept: Kept) -> PerClient:
@@ -83,8 +83,8 @@ class Belief:
     ) -> Belief:
         """`memories`: g_i of every host, before the round; `there`: what those said who are."""
         at = losses_at(order, value_bits)
-        told = [message.telemetry for message in there.values() if message.telemetry is not None]
-        means = np.concatenate(told).mean(axis=0) if told else np.zeros(len(widths_of(order.probes, value_bits)))
+        spoken = [message.telemetry for message in there.values() if message.telemetry is not None]
+        means = np.concatenate(spoken).mean(axis=0) if spoken else np.zeros(len(widths_of(order.probes, value_bits)))
         if at is None or order.kept is None:
             return cls(means, None, [], 0.0, compares=True)
         guesses = [guessed(g, support, order.x, order.kept) for g, support in zip(memories, supports, strict=True)]

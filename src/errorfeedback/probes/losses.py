@@ -14,12 +14,12 @@ from errorfeedback.probes.base import Hearing, Probe
 
 
 @dataclass(frozen=True, eq=False)
-class ToldLosses:
+class KnownLosses:
     """What is known of every f_i at a point."""
 
     values: PerClient
     """(n,): as it was told, or is believed of who was away."""
-    told: NDArray[np.bool_]
+    heard: NDArray[np.bool_]
     """(n,): who told it."""
 
 

@@ -35,8 +35,8 @@ class Guard:
 
     def keep(self, s: State, telemetry: Telemetry | None) -> None:
         s.kept = deepcopy((s.x, s.method, s.downlink))
-        if telemetry is not None and telemetry.told is not None:  # who stands at a point that was kept need not tell again
-            s.losses = telemetry.told
+        if telemetry is not None and telemetry.losses is not None:  # who stands at a point that was kept need not tell again
+            s.losses = telemetry.losses
 
     def kept(self, s: State) -> Kept | None:
         """The point that was kept, as engines know it."""

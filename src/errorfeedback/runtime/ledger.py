@@ -55,7 +55,7 @@ class Ledger:
         """A round. Up: the shards' messages, with `telemetry_bits` of telemetry from each client. Down: to those who take
         part; to everybody in round 0, where all have to tell something, and with methods whose clients never rest."""
         for message in messages:
-            if not message.attendance.there:
+            if not message.presence.there:
                 continue
             bits, payload, authors = message.frames.cost(telemetry_bits, self.value_bits)
             self.uplink += bits
@@ -63,8 +63,8 @@ class Ledger:
             if not first:
                 self.authors += authors
         absent = messages[0].frames.answers is not None and rests and not (first or telemetry_bits)
-        if not all(message.attendance.informed for message in messages):
-            self.downlink += sum(self._told(broadcast, each, absent) for each in messages if each.attendance.informed)
+        if not all(message.presence.informed for message in messages):
+            self.downlink += sum(self._down_to(broadcast, each, absent) for each in messages if each.presence.informed)
             return
         if broadcast is None:
             self.downlink += self._nothing
@@ -76,7 +76,7 @@ class Ledger:
         numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(broadcast.numbers)
         self.downlink += frames.cost(numbers, self.value_bits).bits
 
-    def _told(self, broadcast: Broadcast | None, message: Message, absent: bool) -> int:
+    def _down_to(self, broadcast: Broadcast | None, message: Message, absent: bool) -> int:
         """Down to the clients of one shard."""
         command, support = COMMAND_BITS * self.commands, message.support
         if broadcast is None:

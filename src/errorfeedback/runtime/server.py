@@ -21,7 +21,7 @@ from errorfeedback.downlinks.base import Broadcast, Downlink, Step, step_bits
 from errorfeedback.engines.base import Session
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, column_of, widths_of
-from errorfeedback.probes.losses import Losses, ToldLosses
+from errorfeedback.probes.losses import KnownLosses, Losses
 from errorfeedback.problems.base import Twice
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.checkpointing import CheckpointWriter
@@ -35,7 +35,7 @@ from errorfeedback.runtime.stopping import Progress, Stops
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.sums import dot
 from errorfeedback.theory.analysis import Theory
-from errorfeedback.wire.message import Attendance, Message
+from errorfeedback.wire.message import Message, Presence
 
 Watch = Callable[[dict[str, float]], None]
 
@@ -177,24 +177,24 @@ class Server:
         )
         answers = answers_of(order.probes, numbers, self.ledger.value_bits, hearing)
         telemetry = Telemetry(answers, s.move)
-        telemetry.surprise = sum(message.attendance.surprise for message in messages) / self.n
+        telemetry.surprise = sum(message.presence.surprise for message in messages) / self.n
         telemetry.share = _count(messages, lambda each: each.compares) / max(_count(messages, lambda each: not each.left), 1)
         at = column_of(order.probes, Losses, self.ledger.value_bits)
         if at is not None:
-            there = np.concatenate([np.full(message.support.n, message.attendance.there) for message in messages])
-            telemetry.told = ToldLosses(PerClient(numbers[:, at]), there)
+            there = np.concatenate([np.full(message.support.n, message.presence.there) for message in messages])
+            telemetry.losses = KnownLosses(PerClient(numbers[:, at]), there)
         return telemetry
 
     def _news(self, messages: list[Message]) -> Model | None:
         """What the mean message has in it beside (m/n) (1/|S|) sum_S c_i, the changes of those who told here and at the last
         accepted point, in place of all m that have not left (`engines.believing`); None: it is that."""
         size, staying = _count(messages, lambda each: each.compares), _count(messages, lambda each: not each.left)
-        if size == staying and not any(message.attendance.back for message in messages):
+        if size == staying and not any(message.presence.back for message in messages):
             return None
         news, total = np.zeros_like(self.total), np.zeros_like(self.total)
         for message in messages:
             message.scatter(news, False, 0)
-            if message.attendance.compares:
+            if message.presence.compares:
                 message.scatter(total, False, 0)
         return Model((news - total * (staying / max(size, 1))) / self.n)
 
@@ -294,9 +294,9 @@ class Server:
                 writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))
 
 
-def _count(messages: list[Message], which: Callable[[Attendance], bool]) -> int:
-    """How many clients' attendance is such."""
-    return sum(message.support.n for message in messages if which(message.attendance))
+def _count(messages: list[Message], which: Callable[[Presence], bool]) -> int:
+    """How many clients' presence is such."""
+    return sum(message.support.n for message in messages if which(message.presence))
 
 
 def _gap(telemetry: Telemetry | None) -> float | None:

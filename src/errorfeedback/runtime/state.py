@@ -7,7 +7,7 @@ from typing import Any
 
 from errorfeedback.core import Model, PerClient
 from errorfeedback.downlinks.base import Broadcast
-from errorfeedback.probes.losses import ToldLosses
+from errorfeedback.probes.losses import KnownLosses
 from errorfeedback.stepsizes.base import Move, Verdict
 
 
@@ -28,7 +28,7 @@ class State:
     """The step that led here."""
     kept: tuple[Model, Any, Any] | None = None
     """The point that was kept: x, and the memory of method and downlink there (`runtime.guard`)."""
-    losses: ToldLosses | None = None
+    losses: KnownLosses | None = None
     """What the clients told there, or were believed to have."""
     gradient: Model | None = None
     """The estimate at the last accepted point, with the penalty where the direction adds it; for rules that search."""

@@ -12,7 +12,7 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
-from errorfeedback.probes.losses import Losses, ToldLosses
+from errorfeedback.probes.losses import KnownLosses, Losses
 from errorfeedback.problems.base import Problem
 from errorfeedback.theory.analysis import Theory
 from errorfeedback.theory.proof import Proof
@@ -39,7 +39,7 @@ class Telemetry:
     have told theirs. -inf where nobody is here who told it there, so that nothing compares. 0 where nobody is ever away."""
     share: float = 1.0
     """Of the clients that have not left, how many told here and there."""
-    told: ToldLosses | None = None
+    losses: KnownLosses | None = None
     """Every client's loss, likewise."""
 
     @property

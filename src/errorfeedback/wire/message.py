@@ -14,7 +14,7 @@ from errorfeedback.wire.frames import Frames, bits_per_index, self_counted
 
 
 @dataclass(frozen=True, slots=True)
-class Attendance:
+class Presence:
     """Whether the clients of a shard took part in a round (`engines.absences`)."""
 
     there: bool = True
@@ -34,7 +34,7 @@ class Attendance:
         return self.there and not self.back
 
 
-PRESENT = Attendance()
+PRESENT = Presence()
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class Message:
     """(n, numbers): what else the clients were asked for."""
     curvature: Message | None = None
     """What was missing from the clients' Hessian estimates, over pairs of features, where the server asked for it."""
-    attendance: Attendance = PRESENT
+    presence: Presence = PRESENT
 
     def scatter(self, total: Model, fresh: bool, n: int) -> None:
         """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""

@@ -15,8 +15,8 @@ from errorfeedback.engines.stream import Listener
 from errorfeedback.federated.federated_plan import MESSAGES, STREAM, Crossed, FederatedPlan, FederatedRun
 from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
+from errorfeedback.federated.late_nodes import fit_with
 from errorfeedback.federated.nodes import Nodes
-from errorfeedback.federated.parts import fit_with
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
