@@ -128,6 +128,7 @@ from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPen
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.registry import members
+from errorfeedback.runtime.extending import Extendable as Extendable
 from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve

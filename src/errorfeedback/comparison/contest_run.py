@@ -1,7 +1,8 @@
 """One run of a comparison as a job: stored, and used again by every later comparison that asks for it.
 
 What a run is, its fingerprint says: the data and the penalty, the contestant, the seed and the limits. Its rounds are not
-part of it: a stored run serves whoever asks for no more rounds than it has, and one that ended by itself serves everybody.
+part of it: a stored run serves whoever asks for no more rounds than it has, and one that ended by itself serves everybody;
+more rounds go on from the state that is kept of it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +80,7 @@ class ContestRun(Job):
     def work(self) -> int:
         return self.rounds
 
-    def execute(self, watch: Watch) -> Record:
+    def execute(self, watch: Watch, state: Path | None = None) -> Record:
         turn = self.contestant.method.turn
         result = self.contestant.run(
             made(self.problem),
@@ -91,6 +93,7 @@ class ContestRun(Job):
             max_bytes=self.limits.bytes,
             max_seconds=self.limits.seconds,
             watch=lambda row: watch(int(row["round"])),
+            state=state,
         )
         ended = result.rounds < self.rounds
         return Record(dict(result.history), {"stopped": result.stopped, "rounds": result.rounds, "ended": ended})

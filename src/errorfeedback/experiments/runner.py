@@ -196,8 +196,9 @@ def _work(folder: Path, line: Connection, stop: Event) -> None:
 def _done(folder: Path, job: Job, watch: Watch) -> News:
     try:
         begin = time.process_time()  # what the job costs, also on a machine that others use
-        record = job.execute(watch)
-        Store(folder).save(job, record, time.process_time() - begin)
+        store = Store(folder)
+        record = job.execute(watch, store.state(job))
+        store.save(job, record, time.process_time() - begin)
     except (InterruptedError, BrokenPipeError):
         raise
     except Exception as error:  # one failed job must not take the others with it
