@@ -154,6 +154,7 @@ from errorfeedback.stepsizes.dasha_step import DashaPPStep as DashaPPStep
 from errorfeedback.stepsizes.dasha_step import DashaStep as DashaStep
 from errorfeedback.stepsizes.diana_step import DianaConvex as DianaConvex
 from errorfeedback.stepsizes.diana_step import DianaStep as DianaStep
+from errorfeedback.stepsizes.e_control_step import EControlStep as EControlStep
 from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
 from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL

@@ -95,7 +95,7 @@ def test_seeds_give_bands_to_what_is_random_and_to_nothing_else(comparison, prob
 
 def test_a_second_call_runs_only_what_is_missing(comparison, problem, folder, monkeypatch):
     ran, execute = [], ContestRun.execute
-    monkeypatch.setattr(ContestRun, "execute", lambda self, watch: ran.append(self) or execute(self, watch))
+    monkeypatch.setattr(ContestRun, "execute", lambda self, *how: ran.append(self) or execute(self, *how))
     asked = {"rounds": 60, "seeds": 3, "network": LINK, "folder": folder}
     assert ef.compare(problem, METHODS, **asked).table() == comparison.table()
     assert ran == []
@@ -106,9 +106,19 @@ def test_a_second_call_runs_only_what_is_missing(comparison, problem, folder, mo
     ef.compare(problem, [*METHODS, "EF14"], **asked)
     assert ran
     assert {run.contestant.entrant for run in ran} == {"EF14 TopK(1)"}
-    ran.clear()
-    ef.compare(problem, ["DCGD"], **asked | {"rounds": 61, "seeds": 1})
-    assert {run.rounds for run in ran} == {61}
+
+
+def test_more_rounds_go_on_where_the_kept_runs_ended_and_change_no_bit(comparison, problem, folder, tmp_path, monkeypatch):
+    """Also those of a search, whose choice is made anew; without what is kept they begin at round 0."""
+    seen, execute = [], ContestRun.execute
+    monkeypatch.setattr(ContestRun, "execute", lambda self, watch, state: execute(self, seen.append, state))
+    asked = {"methods": ["DGD", "DCGD"], "rounds": 81, "seeds": 2}
+    longer = ef.compare(problem, **asked, folder=folder)
+    assert min(seen) == 60
+    seen.clear()
+    assert ef.compare(problem, **asked, folder=tmp_path).table() == longer.table()
+    assert min(seen) == 0
+    assert {round for history in entry(longer, "DGD, InverseL").seeds for round in history["round"]} == set(range(82))
 
 
 def test_a_job_goes_to_another_process_and_a_problem_of_functions_stays_in_this_one(problem):

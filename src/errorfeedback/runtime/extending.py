@@ -26,6 +26,22 @@ class Extendable:
 
     The file has no data and no options, only a hash of them: the call must be the same but for its rounds. Runs that end by
     themselves, or with fewer rounds than are kept, are run from the start.
+
+    >>> import tempfile
+    >>> import errorfeedback as ef
+    >>> problem, seen = ef.synthetic(n=10, d=20, m=3, c=2), []
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for rounds in (50, 60):
+    ...         run = ef.solve(
+    ...             problem,
+    ...             ef.EF21(ef.TopK(1)),
+    ...             ef.RareFeatures(),
+    ...             rounds=rounds,
+    ...             checkpoint=ef.Extendable(f"{folder}/run.ef"),
+    ...             watch=lambda row: seen.append(row["round"]),
+    ...         )
+    >>> seen[50:53], run.history.rows
+    ([50, 50, 51], 61)
     """
 
     file: str | Path
