@@ -264,10 +264,25 @@ def test_clients_that_step_by_themselves_are_tuned_by_their_own_step():
     assert contestant.rule == ef.Constant(contestant.method.steps * 2.0**-4)
 
 
+def test_who_knows_nothing_of_the_server_s_penalty_has_it_within_f(problem):
+    """The same objective for everybody, and all go towards its minimum; CoCoA+ has a penalty of its own."""
+    prox, field = ef.ElasticNet(l2=np.linspace(0.1, 0.2, 15)), {entrant.name: entrant for entrant in entrants()}
+    best = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=2000, every=2000, prox=prox).history["f"][-1]
+    names = ["SCAFFOLD", "Scaffnew", "NewtonCG", "DGD, Compressed(TopK(1)) down", "EF21 TopK(1), Primal(TopK(1)) down"]
+    for contestant in (field[name].constant(-9) for name in names):
+        assert not contestant.knows(prox)
+        run = ContestRun(Given.of("p", problem, prox), contestant, 0, Limits(), 42)
+        history = run.history(run.execute(lambda t: None))
+        assert history["f"][0] == problem.value(np.zeros(15))
+        assert best < history["f"][-1] < history["f"][0]
+    with pytest.raises(ValueError, match="CoCoAPlus"):
+        ContestRun(Given.of("p", problem, prox), field["CoCoAPlus"].constant(0), 0, Limits(), 3).execute(lambda t: None)
+
+
 def test_who_cannot_take_part_is_named_with_the_reason(problem, tmp_path):
     refused = Entrant("DGD, Compressed down", ef.DGD(), downlink=ef.Compressed(ef.TopK(1)))
     schedule = Schedule(
-        Given.of("p", problem, ef.ElasticNet(l2=0.1)),
+        Given.of("p", problem, ef.ElasticNet(l1=0.1)),
         [Contestant("fine", ef.DGD(), ef.InverseL())],
         [refused],
         5,

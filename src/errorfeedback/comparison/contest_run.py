@@ -21,6 +21,7 @@ from errorfeedback.planner.contest import Contestant
 from errorfeedback.planner.network import Network
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.problems.ridged import ridged
 from errorfeedback.runtime.checkpointing import data_of
 from errorfeedback.storage.history import History
 from errorfeedback.storage.packing import fingerprint
@@ -53,6 +54,21 @@ class Given(ProblemRecipe):
 
 
 @dataclass(frozen=True)
+class PenaltyInside(ProblemRecipe):
+    """The same objective with its penalty within f, for who knows nothing of one that the server adds."""
+
+    given: Given
+
+    @property
+    def slug(self) -> str:
+        return self.given.slug
+
+    def make(self) -> Problem:
+        assert self.given.prox is not None, "who has no penalty needs none inside"
+        return ridged(made(self.given), np.asarray(self.given.prox.l2))
+
+
+@dataclass(frozen=True)
 class Limits:
     """What ends a run early: bytes of a client up and down, or seconds on these networks."""
 
@@ -81,14 +97,15 @@ class ContestRun(Job):
         return self.rounds
 
     def execute(self, watch: Watch, state: Path | None = None) -> Record:
-        turn = self.contestant.method.turn
+        turn, prox = self.contestant.method.turn, self.problem.prox
+        inside = prox is not None and prox.smooth and not self.contestant.knows(prox)
         result = self.contestant.run(
-            made(self.problem),
+            made(PenaltyInside(self.problem) if inside else self.problem),
             rounds=self.rounds,
             seed=self.seed,
             every=turn * ceil(EVERY / turn),
             densely=DENSELY,
-            prox=self.problem.prox,
+            prox=None if inside else prox,
             networks=self.limits.networks,
             max_bytes=self.limits.bytes,
             max_seconds=self.limits.seconds,

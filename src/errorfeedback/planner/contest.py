@@ -22,6 +22,7 @@ import numpy as np
 from errorfeedback.core import Floats
 from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Downlink
+from errorfeedback.downlinks.whole import Whole
 from errorfeedback.methods.base import Method
 from errorfeedback.planner.limits import Limit
 from errorfeedback.planner.network import Network, Pace, Wire, elapsed, traffic
@@ -53,6 +54,15 @@ class Contestant:
     """What it is without its step size; its own label where nobody says."""
     choice: str = ""
     """THEOREM, AUTOMATIC (a rule on the way) or HINDSIGHT; empty where nobody says."""
+
+    def knows(self, prox: ElasticNet) -> bool:
+        """Whether the server may add that penalty by itself."""
+        try:
+            self.method.check_penalty(prox)
+            (self.downlink or Whole()).check(self.method, prox)
+        except ValueError:
+            return False
+        return True
 
     def run(
         self,
