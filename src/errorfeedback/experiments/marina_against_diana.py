@@ -37,9 +37,9 @@ class MarinaAgainstDiana(Experiment):
     says = "MARINA converges faster than DIANA on every data set and with every K, in communication rounds and in bits."
     needs = ", ".join(DATA)
     differs = (
-        "w8a is left out; the rows are dealt by our shuffle; DIANA's nonconvex step has our constant (DianaStep), MARINA's our "
-        "L₊; bits are whole frames, and MARINA's first upload of whole gradients is counted. They ran the steps of theorems "
-        "alone; the multiples are ours."
+        "w8a is left out; the rows are dealt by our shuffle; DIANA's nonconvex step has our constant (DianaStep), and "
+        "MARINA's has our L₊; bits are whole frames, and MARINA's first upload of whole gradients is counted. They ran the "
+        "steps of theorems alone; the multiples are ours."
     )
 
     def jobs(self, options: Options) -> Sequence[Job]:
