@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import pickle
 import re
+from dataclasses import replace
 from math import inf, log2
 
 import numpy as np
@@ -12,13 +13,14 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback import directions, methods
-from errorfeedback.comparison.comparison import carry_out_schedule
+from errorfeedback.comparison.comparison import Comparison, carry_out_schedule
 from errorfeedback.comparison.contest_run import ContestRun, Given, Limits, score
+from errorfeedback.comparison.paper_tables import latex_text
 from errorfeedback.comparison.schedule import Schedule
 from errorfeedback.directions.base import Direction
 from errorfeedback.experiments.store import Store
 from errorfeedback.methods.base import Method
-from errorfeedback.planner.contest import Contestant
+from errorfeedback.planner.contest import Contest, Contestant
 from errorfeedback.planner.field import Entrant, by_theorem, entrants
 from errorfeedback.registry import members
 
@@ -147,6 +149,22 @@ def test_tables_are_for_papers(comparison, tmp_path):
     assert "in hindsight" not in "".join(body)
 
 
+def test_a_table_that_is_longer_than_a_page_may_be_broken(comparison):
+    many = Contest(
+        [replace(each, label=f"M{k}, 2^0", entrant=f"M{k}") for k, each in enumerate(comparison.contest.entries * 3)], ""
+    )
+    text = latex_text(many)
+    assert "\\begin{longtable}" in text
+    assert text.index("\\endhead") < text.index("M0 &")
+    assert text.rstrip().endswith("\\end{longtable}")
+    assert "longtable" not in latex_text(comparison.contest)
+
+
+def test_what_train_chooses_has_no_step_in_its_name(comparison):
+    entry = replace(comparison.contest.winner, label="EF21 in few bits", entrant="EF21 in few bits", choice="automatic")
+    assert Comparison(Contest([entry], "")).table()[0]["rule"] == "automatic"
+
+
 def test_figures_have_the_width_of_a_column(comparison):
     canvas = comparison.plot(over="time", of="gradient", methods=["DGD, InverseL", "MARINA RandK(1), MarinaAB"])
     assert canvas.get_figwidth() == 3.3
@@ -177,6 +195,11 @@ def test_everything_registered_is_in_the_field():
     for package, base, attribute in ((methods, Method, "method"), (directions, Direction, "direction")):
         taking_part = {type(getattr(entrant, attribute)) for entrant in entrants()}
         assert set(members(package, base).values()) - {ef.Steepest} <= taking_part
+
+
+def test_methods_that_are_about_compression_are_compressed():
+    """CocktailSGD without it would be FedAvg, twice."""
+    assert "CocktailSGD TopK(7)" in {entrant.name for entrant in entrants(7)}
 
 
 def test_nobody_has_a_k_that_was_not_asked_for():
@@ -292,6 +315,6 @@ def test_who_cannot_take_part_is_named_with_the_reason(problem, tmp_path):
     )
     carry_out_schedule(schedule, 1, lambda job, rounds, finished: None)
     assert [entry.label for entry in schedule.entries(None)] == ["fine"]
-    ((who, why),) = schedule.left_out().items()
+    ((who, why),) = schedule.left_out().items()  # and not that every step diverged: none was run
     assert who == "DGD, Compressed down"
     assert "know nothing of ElasticNet" in why

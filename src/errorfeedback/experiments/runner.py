@@ -201,6 +201,8 @@ def _done(folder: Path, job: Job, watch: Watch) -> News:
         store.save(job, record, time.process_time() - begin)
     except (InterruptedError, BrokenPipeError):
         raise
+    except ValueError as error:  # what does not fit is refused in words
+        return News(job.work, True, str(error))
     except Exception as error:  # one failed job must not take the others with it
         return News(job.work, True, f"{type(error).__name__}: {error}")
     return News(job.work, True)
