@@ -280,6 +280,15 @@ def test_a_method_that_refuses_long_steps_is_tried_with_shorter_ones():
         prox.constant(3)
 
 
+def test_giant_is_tuned_by_its_own_step():
+    """Of a Newton step, a share of at most 1; gamma only says how far off a direction is shown."""
+    giant = next(entrant for entrant in entrants() if entrant.name == "GIANT")
+    assert [giant.constant(k).method.step for k in (-3, 0)] == [2.0**-3, 1.0]
+    assert giant.constant(-3).rule == giant.constant(0).rule
+    with pytest.raises(ValueError, match="the share of a Newton step"):
+        giant.constant(1)
+
+
 def test_clients_that_step_by_themselves_are_tuned_by_their_own_step():
     """The server takes the mean of their models."""
     contestant = next(entrant for entrant in entrants() if entrant.name == "FedAvg").constant(-4)
