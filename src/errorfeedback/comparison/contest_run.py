@@ -97,13 +97,13 @@ class ContestRun(Job):
         return self.rounds
 
     def execute(self, watch: Watch, state: Path | None = None) -> Record:
-        turn, prox = self.contestant.method.turn, self.problem.prox
-        inside = prox is not None and prox.smooth and not self.contestant.knows(prox)
+        method, prox = self.contestant.method, self.problem.prox
+        inside = prox is not None and prox.smooth and not (method.adds_penalty or self.contestant.knows(prox))
         result = self.contestant.run(
             made(PenaltyInside(self.problem) if inside else self.problem),
             rounds=self.rounds,
             seed=self.seed,
-            every=turn * ceil(EVERY / turn),
+            every=method.turn * ceil(EVERY / method.turn),
             densely=DENSELY,
             prox=None if inside else prox,
             networks=self.limits.networks,

@@ -71,7 +71,9 @@ class CoCoAPlus(StepReader):
         if isinstance(problem, Dual) and problem.has_dual:
             return ""
         kind = type(problem).__name__
-        return f"it needs a dual step, and {kind} has none (linear models with the squared or logistic loss have)"
+        return (
+            f"it needs a dual step, and {kind} has none (linear models with the squared or logistic loss have, not scaled)"
+        )
 
     def safety(self, node: Node) -> float:
         """sigma, filled in."""

@@ -13,7 +13,7 @@ SHARES = (0.5, 0.1, 0.01, 0.001)
 """What is left of the way from the start to the best loss, in the table of targets."""
 COUNTED = (
     "Counted up: whole frames with their heads, values, indices, what a rule asks for, first uploads, who owns which "
-    "feature, and the exponents of the scaling. Counted down: each client's part of the model, a rule's commands, the scales. "
+    "feature, and the exponents of the scaling. Counted down: each client's part of the model, a rule's commands, scales. "
     "Not counted: the headers of the protocol below (TCP, TLS)."
 )
 IN_HINDSIGHT = (
