@@ -44,11 +44,11 @@ class NotInvitedError(ValueError):
 def join(
     invitation: Invitation, place: Answering, folder: Path | None = None, *, patience: float = 600.0, every: int = EVERY
 ) -> None:
-    """Answer the server until the run ends.
+    """Answer the server of the `invitation` until the run ends; `place` is who answers (`ef.OwnRows`).
 
     `folder` is where the journal is kept that brings the node back when it is killed and started again (with a snapshot
-    every so many requests); without one the server has to send again what it still has. `patience`: seconds without a
-    server before the node gives up.
+    every `every` requests); without one the server has to send again what it still has. `patience`: seconds without
+    a server before the node gives up.
     """
     if folder is None:
         _Node(invitation, ExactlyOnce(place, None, every), patience).live()

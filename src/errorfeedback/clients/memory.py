@@ -31,6 +31,7 @@ class Shared:
     """A part of the clients' memory that every shard has, and has alike: arrays of any shape, in any structure."""
 
     value: Any
+    """The memory itself."""
 
 
 def joined_memory(parts: Sequence[Any]) -> Any:

@@ -18,7 +18,9 @@ class Setup:
     """What clients and server know of a run before round 0."""
 
     method: Method
+    """Which says what clients send."""
     downlink: Downlink
+    """How x reaches them."""
     x: Model
     """(d,): the first x."""
     commands: bool

@@ -70,7 +70,7 @@ class Answering:
 
 
 class Host(Answering):
-    """Some clients that are asked by bytes."""
+    """Some clients that are asked by bytes: `part` has them, `support` their features, `setup` what they know of the run."""
 
     def __init__(self, part: LocalSession, support: Support, setup: Setup) -> None:
         self.part, self.support, self.setup = part, support, setup
@@ -195,7 +195,7 @@ def failed(error: Exception) -> bytes:
 
 
 def host(problem: Problem, setup: Setup, lo: int, hi: int) -> Host:
-    """The clients lo, ..., hi - 1 of a problem, ready to be asked."""
+    """The clients `lo`, ..., `hi` - 1 of a `problem`, ready to be asked; `setup` is what they know of the run."""
     part = LocalSession(shards_of(problem, setup, lo, hi, shards_for(problem, hi - lo)))
     return Host(part, problem.support.shard(lo, hi), setup)
 

@@ -31,14 +31,19 @@ class Step:
     """Where the server wants to go: prox_{gamma R}(x - gamma direction)."""
 
     direction: Model
+    """What the server made of the estimate."""
     gamma: float
+    """How far to go along it."""
     prox: ElasticNet | None
+    """R, where there is a penalty."""
     scratch: Model
+    """(d,): room for one vector."""
     asked: bool
     """Somebody wants to know the step that was taken."""
     quadratic: Callable[[], Callable[[Model], float] | None] = lambda: None
     """What is believed of the curvature where the step begins: makes v -> v' B v, where there is a model."""
     taken: Model | None = None
+    """How x moved; a downlink fills it in."""
     _nowhere: Model = field(init=False, repr=False)
     _everything: Broadcast | None = field(default=None, init=False, repr=False)
 
@@ -81,7 +86,9 @@ class Broadcast:
     values: Floats
     """(d,)"""
     features: Integers | None = None
+    """The features that are told; None: all."""
     numbers: tuple[float, ...] = ()
+    """What everybody hears beside values."""
     coding: Coding = FULL
     """How the values travel."""
     unit: float = 0.0

@@ -57,8 +57,8 @@ class ScikitLearn(Export):
 
 
 def to_sklearn(saved: Saved) -> Any:
-    """A `LogisticRegression` (or its like for another loss) with our coefficients; for a table, a `Pipeline` that ends in it
-    and takes a pandas frame with the columns of the table."""
+    """`saved` (by `ef.load_model`) as a `LogisticRegression` (or its like for another loss) with our coefficients; for a
+    table, a `Pipeline` that ends in it and takes a pandas frame with the columns of the table."""
     model = twin(saved.model)
     if not isinstance(saved.encoding, Columns):
         return model

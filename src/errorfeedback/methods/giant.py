@@ -35,7 +35,7 @@ DONE = 1e-28
 
 @dataclass(frozen=True)
 class GIANT(StepReader):
-    """`inner`: steps of conjugate gradients on every client.
+    """`inner`: steps of conjugate gradients on every client; `ridge` is added to its Hessian; `step`: how far to go.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=30, c=10)

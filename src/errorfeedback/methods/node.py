@@ -12,7 +12,8 @@ from errorfeedback.problems.base import Problem, ReadsAhead
 
 
 class Node:
-    """Some clients at once. `scratch` is one lifted vector, which may be shared with other shards."""
+    """Some clients at once: their `problem`, and `compress`, the compressor on their features. `scratch` is one lifted
+    vector, which may be shared with other shards."""
 
     def __init__(self, problem: Problem, compress: Operator, scratch: Lifted) -> None:
         self.problem, self.compress, self.support = problem, compress, problem.support

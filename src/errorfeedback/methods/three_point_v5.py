@@ -25,7 +25,7 @@ from errorfeedback.wire.message import KnownLayout, Message
 
 @dataclass(frozen=True)
 class ThreePointV5(ThreePoint):
-    """Compressed differences of gradients, and at times whole gradients."""
+    """Compressed differences of gradients, and with probability `p` whole gradients."""
 
     in_expectation: ClassVar[bool] = True
     p: float = 0.1

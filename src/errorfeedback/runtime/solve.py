@@ -50,12 +50,17 @@ class Result:
     x: PerColumn
     """One entry per column of the data."""
     history: History
+    """A row for every round that was recorded."""
     theory: Theory
+    """The constants of the problem with the compressor."""
     method: Method
+    """With all that it chose for the problem."""
     stepsize: StepSize
+    """The rule."""
     rounds: int
     """Rounds that were run."""
     every: int
+    """How far apart the recorded rounds are."""
     stopped: str
     """Why the run ended."""
     returned: str
@@ -114,15 +119,16 @@ def solve(
     stop: Sequence[Stop] = (),
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Run `rounds` rounds from x0 (zeros by default, or where a problem of your own starts) and record every `every`-th, the
-    first `densely` and the last.
+    """Run `rounds` rounds from `x0` (zeros by default, or where a problem of your own starts) and record every `every`-th,
+    the first `densely` and the last.
 
-    `direction` is what the server makes of the estimate (`Steepest()`), `downlink` how its step reaches the clients
-    (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only, and f where a rule hears it
-    in every round. `f_star` is a lower bound on f (the problem's own by default). `watch` sees every recorded row, with
-    the clock stopped. `prox` is added to f by the server alone; f in the history includes it, grad_norm2 does not.
-    `stop` ends the run early (`runtime.stopping`). `checkpoint` says where and how often the state is written (with the
-    clock stopped) from which `resume` goes on.
+    `method` is how the gradient of the `problem` is estimated under compression, `stepsize` how far to go, `seed` what
+    random draws are keyed by, `engine` where the clients live (`Local()`). `direction` is what the server makes of the
+    estimate (`Steepest()`), `downlink` how its step reaches the clients (`Whole()`: x on J_i). `metrics=False` records
+    rounds, step sizes, bits and seconds only, and f where a rule hears it in every round. `f_star` is a lower bound on f
+    (the problem's own by default). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
+    server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
+    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)

@@ -49,7 +49,7 @@ def hook(ddp: DistributedDataParallel, method: Method | MethodOf, *, seed: int =
 
 
 class Hook:
-    """What `hook` returns: the memory of this process. `bytes_sent`: how long its messages were so far."""
+    """What `hook(ddp, method)` returns: the memory of this process. `bytes_sent`: how long its messages were so far."""
 
     def __init__(self, ddp: DistributedDataParallel, method: Method | MethodOf, process: ProcessRank) -> None:
         self.group, self.process, self.bytes_sent = ddp.process_group, process, 0
