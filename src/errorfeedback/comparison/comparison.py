@@ -34,7 +34,15 @@ from errorfeedback.report.comparison_figures import shown_first, single
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """All runs, ranked by what they cost until the loss is near its lowest."""
+    """All runs, ranked by what they cost until the loss is near its lowest.
+
+    >>> import errorfeedback as ef
+    >>> found = ef.compare(ef.synthetic(n=5, d=10, m=3, c=2), ["EF21"], rounds=20)
+    >>> isinstance(found, ef.Comparison), found.left_out
+    (True, {})
+    >>> [row["step"] for row in found.table()][:2], found.contest.entries[0].label
+    (['in hindsight', 'automatic'], 'EF21 TopK(1), 2^-2 in hindsight')
+    """
 
     contest: Contest
     """The runs with their histories, the winner first."""

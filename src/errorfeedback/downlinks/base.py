@@ -28,7 +28,15 @@ Answers = NDArray[np.bool_] | None
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """Where the server wants to go: prox_{gamma R}(x - gamma direction)."""
+    """Where the server wants to go: prox_{gamma R}(x - gamma direction).
+
+    >>> import errorfeedback as ef
+    >>> step = ef.Step(np.array([1.0, 2.0]), gamma=0.5, prox=None, scratch=np.empty(2), asked=True)
+    >>> x = np.ones(2)
+    >>> told, memory = ef.Whole().send(None, x, step)
+    >>> told.values.tolist(), step.taken.tolist()
+    ([0.5, 0.0], [-0.5, -1.0])
+    """
 
     direction: Model
     """What the server made of the estimate."""

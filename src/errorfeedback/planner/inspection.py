@@ -40,7 +40,15 @@ class SmoothnessConstant:
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What is known about a problem before a single round; `print` it, or take `json()`."""
+    """What is known about a problem before a single round; `print` it, or take `json()`.
+
+    >>> import errorfeedback as ef
+    >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2), rounds=0)
+    >>> seen.head()
+    ['method', 'rule', 'gamma', 'rounds', 'total', 'up', 'down', 'memory']
+    >>> seen.best("DGD").rule, len(seen.plans) == len(seen.rows())
+    ('InverseL', True)
+    """
 
     census: Census
     """How many of everything, and who has which feature."""

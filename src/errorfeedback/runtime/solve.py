@@ -45,7 +45,16 @@ PLOTTED = ("f", "grad_norm2", "gamma")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The model and what led to it."""
+    """The model and what led to it.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=200, every=100)
+    >>> result.stopped, result.certificate.verdict, len(result.x)
+    ('ran all 200 rounds', 'held', 20)
+    >>> list(result.facts())
+    ['rounds', 'f', '||grad f||^2', 'step', 'bytes up per client', 'bytes down per client', 'stopped', 'certificate']
+    """
 
     x: PerColumn
     """One entry per column of the data."""
