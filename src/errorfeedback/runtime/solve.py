@@ -138,8 +138,8 @@ def solve(
     rounds, step sizes, bits and seconds only, and f where a rule hears it in every round. `f_star` is a lower bound on f
     (the problem's own by default). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
     server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
-    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on; `Extendable(file)`
-    keeps what the same call with more rounds goes on from.
+    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on;
+    `Extendable(file)` keeps what the same call with more rounds goes on from.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
