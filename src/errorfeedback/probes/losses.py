@@ -30,6 +30,7 @@ class Losses(Probe):
     wants_values: ClassVar[bool] = True
     spares_absent: ClassVar[bool] = True
     bits: int = VALUE_BITS
+    """Of every client's number."""
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (self.bits,)

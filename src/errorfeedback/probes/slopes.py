@@ -22,6 +22,7 @@ class Slopes(Probe):
 
     spares_absent: ClassVar[bool] = True
     bits: int = VALUE_BITS
+    """Of every client's number."""
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (self.bits,)
