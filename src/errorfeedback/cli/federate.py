@@ -202,6 +202,7 @@ def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
         ("seconds to join, to prepare, to train", f"{run.joining:.2f}, {run.preparing:.2f}, {run.training:.2f}"),
         ("frames counted", f"{human_bytes(n * model.bytes_up_)} up, {human_bytes(n * model.bytes_down_)} down"),
     ]
+    facts += [(f"note {k}", note) for k, note in enumerate(model.history_.notes, 1)]
     gone = [name for name in run.plan.nodes if name not in run.judgements]
     if gone:
         facts.append(("not there at the end, and not in the loss", ", ".join(gone)))
