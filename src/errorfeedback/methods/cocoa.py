@@ -30,8 +30,8 @@ from errorfeedback.wire.message import Message
 
 @dataclass(frozen=True)
 class CoCoAPlus(StepReader):
-    """`l2`: the penalty, which the dual needs; give `prox=ef.ElasticNet(l2=...)` too to see it in the history's f. `sigma`:
-    None is gamma c.
+    """`l2`: the penalty, which the dual needs; give `prox=ef.ElasticNet(l2=...)` too to see it in the history's f. `epochs`:
+    how often a client goes over its rows in a round. `sigma`: None is gamma c.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)

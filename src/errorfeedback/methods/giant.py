@@ -37,7 +37,7 @@ OFFSET = 2.0**-6
 
 @dataclass(frozen=True)
 class GIANT(StepReader):
-    """`inner`: steps of conjugate gradients on every client.
+    """`inner`: steps of conjugate gradients on every client; `ridge` is added to its Hessian; `step`: how far to go.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=30, c=10)

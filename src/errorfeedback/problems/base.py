@@ -29,6 +29,7 @@ class Problem(ABC):
     """
 
     support: Support
+    """Who owns which feature."""
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     """The precision of data, memory and messages."""
     columns: Integers = field(default=None)  # type: ignore[arg-type]

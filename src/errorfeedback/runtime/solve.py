@@ -46,17 +46,31 @@ PLOTTED = ("f", "grad_norm2", "gamma")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The model and what led to it."""
+    """The model and what led to it.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=200, every=100)
+    >>> result.stopped, result.certificate.verdict, len(result.x)
+    ('ran all 200 rounds', 'held', 20)
+    >>> list(result.facts())
+    ['rounds', 'f', '||grad f||^2', 'step', 'bytes up per client', 'bytes down per client', 'stopped', 'certificate']
+    """
 
     x: PerColumn
     """One entry per column of the data."""
     history: History
+    """A row for every round that was recorded."""
     theory: Theory
+    """The constants of the problem with the compressor."""
     method: Method
+    """With all that it chose for the problem."""
     stepsize: StepSize
+    """The rule."""
     rounds: int
     """Rounds that were run."""
     every: int
+    """How far apart the recorded rounds are."""
     stopped: str
     """Why the run ended."""
     returned: str
@@ -115,15 +129,17 @@ def solve(
     stop: Sequence[Stop] = (),
     checkpoint: Checkpoint | Extendable | None = None,
 ) -> Result:
-    """Run `rounds` rounds from x0 (zeros by default, or where a problem of your own starts) and record every `every`-th, the
-    first `densely` and the last.
+    """Run `rounds` rounds from `x0` (zeros by default, or where a problem of your own starts) and record every `every`-th,
+    the first `densely` and the last.
 
-    `direction` is what the server makes of the estimate (`Steepest()`), `downlink` how its step reaches the clients
-    (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only, and f where a rule hears it
-    in every round. `f_star` is a lower bound on f (the problem's own by default). `watch` sees every recorded row, with
-    the clock stopped. `prox` is added to f by the server alone; f in the history includes it, grad_norm2 does not.
-    `stop` ends the run early (`runtime.stopping`). `checkpoint` says where and how often the state is written (with the
-    clock stopped) from which `resume` goes on; `Extendable(file)` keeps what the same call with more rounds goes on from.
+    `method` is how the gradient of the `problem` is estimated under compression, `stepsize` how far to go, `seed` what
+    random draws are keyed by, `engine` where the clients live (`Local()`). `direction` is what the server makes of the
+    estimate (`Steepest()`), `downlink` how its step reaches the clients (`Whole()`: x on J_i). `metrics=False` records
+    rounds, step sizes, bits and seconds only, and f where a rule hears it in every round. `f_star` is a lower bound on f
+    (the problem's own by default). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
+    server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
+    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on;
+    `Extendable(file)` keeps what the same call with more rounds goes on from.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
