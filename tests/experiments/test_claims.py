@@ -212,7 +212,9 @@ def test_ef21_tolerates_larger_steps(ef14, ef21, verdicts):
 def test_marina_against_diana(diana, holds):
     rates = {"MARINA": 0.1, "DIANA": diana}
     curves = {label: trace(label, rate=rates[label.partition(",")[0]]) for label in marina_against_diana.STYLE}
-    tuned = {f"{name}, K = 5, {m}×": trace(f"{name}, K = 5, {m}×", rate=rates[name]) for name in rates for m in (8, 64)}
+    tuned = {
+        f"{name}, K = 5, {m}×": trace(f"{name}, K = 5, {m}×", rate=rates[name]) for name in rates for m in (8, 64, 512, 4096)
+    }
     for axis in ("rounds", "bits"):
         assert marina_against_diana.marina_is_ahead("a9a", curves, axis).holds is holds
     assert marina_against_diana.ahead_with_the_best_step("a9a", curves | tuned).holds is holds

@@ -24,7 +24,7 @@ DATA = ("phishing", "mushrooms", "a9a")
 CLIENTS = 5
 LEVELS = (1, 5, 10)
 MARINA, DIANA = "MARINA", "DIANA"
-TUNED, MULTIPLES = 5, (1, 8, 64)
+TUNED, MULTIPLES = 5, (1, 8, 64, 512, 4096)
 """The K with which multiples of the steps are run too: what is left of the gain is not the theorems'."""
 ROUNDS = (10_000, 1_000)
 """Full and quick."""
