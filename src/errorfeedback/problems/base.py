@@ -166,7 +166,7 @@ class CurvatureBound:
     quadratic: bool
     """The Hessians of the rows' part are constant, so that statements about H_i are exact."""
     convex: bool
-    """Every f_i is convex (the rows' part always is)."""
+    """Every f_i is convex."""
     outputs: int = 1
     """q."""
     attained: bool = True

@@ -48,7 +48,7 @@ def glm(
     dtype: DTypeLike = np.float64,
     sample_weight: ArrayLike | None = None,
 ) -> GLM:
-    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any convex `loss` of a prediction (or several) and a number.
+    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any `loss` of a prediction (or several) and a number.
 
     `A`: (rows, features), an array or a sparse matrix. `b`: the target of every row. `regularizer`: phi_i. `clients` is an
     int (that many equal blocks of consecutive rows), one client id per row, or a partition. With `intercept` a column of
