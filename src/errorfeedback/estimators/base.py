@@ -271,7 +271,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         """Rows with a weight above 0: X, y, their weights and their clients."""
         numeric = self._numeric_target()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric)
-        w = np.asarray(_check_sample_weight(weights, X, ensure_non_negative=True))
+        w = _row_weights(weights, X)
         clients = self.dealt(X.shape[0]) if groups is None else np.asarray(groups)
         if clients.shape != (X.shape[0],):
             raise ValueError(f"groups has shape {clients.shape}, but X has {X.shape[0]} rows; name a client for each row")
@@ -291,7 +291,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         X, y = validate_data(
             self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
         )
-        weights = np.asarray(_check_sample_weight(given[0] if given else None, X, ensure_non_negative=True))
+        weights = _row_weights(given[0] if given else None, X)
         A = sparse.csr_array(X)
         return self._held_out(with_ones(A) if self.fit_intercept else A, np.asarray(y), weights, models)
 
@@ -390,3 +390,11 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.traffic_ = trained.traffic
         self.bytes_up_ = trained.bytes_up
         self.bytes_down_ = trained.bytes_down
+
+
+def _row_weights(given: ArrayLike | None, X: Any) -> Floats:
+    """1 for every row unless they are given."""
+    weights = np.asarray(_check_sample_weight(given, X, ensure_non_negative=True))
+    if not weights.any():  # later versions of scikit-learn refuse them by themselves
+        raise ValueError("sample_weight is 0 for all rows; give at least one non-zero weight")
+    return weights
