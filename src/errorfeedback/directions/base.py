@@ -11,6 +11,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
+from errorfeedback.sums import Vector, dot
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,20 @@ class Hessians:
     l2: Floats
     """The curvature of the server's penalty."""
     support: Support
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """The curvature B of the model <g, s> + s'Bs/2 of the loss that a direction believes in."""
+
+    forms: Callable[[Sequence[Vector]], Floats]
+    """v'Bv of several vectors, which are gone through together."""
+    g: Model | None = None
+    """Where the direction is d = B^-1 g of this g: then d'Bd = <g, d>."""
+
+    def along(self, d: Model) -> float:
+        """d'Bd of the direction itself."""
+        return float(self.forms([d])[0] if self.g is None else dot(self.g, d))
 
 
 @dataclass(frozen=True)
@@ -75,8 +90,8 @@ class Direction(ABC):
         """The step size that the direction is made for; None where it does not know."""
         return None
 
-    def quadratic(self, state: Any) -> Callable[[Model], float] | None:
-        """v -> v' B v, the curvature that the direction believes in, where it has a model of it."""
+    def quadratic(self, state: Any) -> Quadratic | None:
+        """The curvature that the last direction believes in, where it has a model of it."""
         return None
 
     @classmethod

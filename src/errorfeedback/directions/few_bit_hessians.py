@@ -23,7 +23,7 @@ double, and pairs have their time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, log
 from typing import ClassVar
@@ -33,7 +33,7 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Floats, Model, PerClient
-from errorfeedback.directions.base import Direction, Hessians
+from errorfeedback.directions.base import Direction, Hessians, Quadratic
 from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
 from errorfeedback.sparsity.pairs import symmetric
@@ -166,7 +166,7 @@ class Curvature(Direction):
     def length(self, state: Bent) -> float | None:
         return None if state.pairs.scale is None else 1.0
 
-    def quadratic(self, state: Bent) -> Callable[[Model], float] | None:
+    def quadratic(self, state: Bent) -> Quadratic | None:
         return state.pairs.quadratic(_metric(state))
 
     @classmethod

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import VALUE_BITS, Floats, Integers, Model
+from errorfeedback.directions.base import Quadratic
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support, descend
@@ -36,8 +37,8 @@ class Step:
     scratch: Model
     asked: bool
     """Somebody wants to know the step that was taken."""
-    quadratic: Callable[[], Callable[[Model], float] | None] = lambda: None
-    """What is believed of the curvature where the step begins: makes v -> v' B v, where there is a model."""
+    quadratic: Callable[[], Quadratic | None] = lambda: None
+    """What is believed of the curvature where the step begins, where there is a model."""
     taken: Model | None = None
     _nowhere: Model = field(init=False, repr=False)
     _everything: Broadcast | None = field(default=None, init=False, repr=False)
