@@ -90,15 +90,15 @@ def dot(u: Floats, v: Floats) -> float:
 def _four_products(a: Floats, b: Floats, c: Floats, d: Floats, vectors: Floats, out: Floats) -> None:
     """out[k] += the inner products of vectors[k] with all four, block by block."""
     for lo in range(0, len(a), BLOCK):
-        hi = min(lo + BLOCK, len(a))
+        at, bt, ct, dt = a[lo : lo + BLOCK], b[lo : lo + BLOCK], c[lo : lo + BLOCK], d[lo : lo + BLOCK]
         for k in range(len(vectors)):
-            v = vectors[k]
+            v = vectors[k, lo : lo + BLOCK]
             va, vb, vc, vd = 0.0, 0.0, 0.0, 0.0
-            for j in range(lo, hi):
-                va += a[j] * v[j]
-                vb += b[j] * v[j]
-                vc += c[j] * v[j]
-                vd += d[j] * v[j]
+            for j in range(len(v)):
+                va += at[j] * v[j]
+                vb += bt[j] * v[j]
+                vc += ct[j] * v[j]
+                vd += dt[j] * v[j]
             out[k, 0] += va
             out[k, 1] += vb
             out[k, 2] += vc

@@ -61,11 +61,9 @@ class FittedStep(Downlink):
 
     def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
         wanted, model = step.vector(x), step.quadratic()
-        if model is None:
-            allowed, forms = self.share * dot(wanted, wanted), squares
-        else:
-            allowed, forms = self.share * step.gamma**2 * model.along(step.direction), model.forms
-        coding = self._coarsest(wanted, forms, allowed)
+        forms = squares if model is None else model.forms
+        promised = dot(wanted, wanted) if model is None else step.gamma**2 * model.along(step.direction)
+        coding = self._coarsest(wanted, forms, self.share * promised)
         values, units = coding.rounded(wanted, np.array([len(x)]))
         x += values
         step.taken = Model(values)
