@@ -7,7 +7,8 @@ stays in the caches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numba
@@ -26,6 +27,20 @@ class Vector(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, piece: slice, /) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """The curvature B of the model <g, s> + s'Bs/2 of the loss that a direction believes in."""
+
+    forms: Callable[[Sequence[Vector]], Floats]
+    """v'Bv of several vectors, which are gone through together."""
+    g: Floats | None = None
+    """Where the direction is d = B^-1 g of this g: then d'Bd = <g, d>."""
+
+    def along(self, d: Floats) -> float:
+        """d'Bd of the direction itself."""
+        return float(self.forms([d])[0] if self.g is None else dot(self.g, d))
 
 
 def products(rows: Sequence[Floats], vectors: Sequence[Vector]) -> Floats:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
-from errorfeedback.directions.base import Quadratic
 from errorfeedback.downlinks.base import Step
+from errorfeedback.sums import Quadratic
 
 COUNT = 20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
-from errorfeedback.sums import Vector, dot
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,20 +27,6 @@ class Hessians:
     l2: Floats
     """The curvature of the server's penalty."""
     support: Support
-
-
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """The curvature B of the model <g, s> + s'Bs/2 of the loss that a direction believes in."""
-
-    forms: Callable[[Sequence[Vector]], Floats]
-    """v'Bv of several vectors, which are gone through together."""
-    g: Model | None = None
-    """Where the direction is d = B^-1 g of this g: then d'Bd = <g, d>."""
-
-    def along(self, d: Model) -> float:
-        """d'Bd of the direction itself."""
-        return float(self.forms([d])[0] if self.g is None else dot(self.g, d))
 
 
 @dataclass(frozen=True)

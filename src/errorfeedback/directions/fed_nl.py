@@ -21,9 +21,10 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.low_rank import LowRank
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model
-from errorfeedback.directions.base import Direction, Hessians, Quadratic
+from errorfeedback.directions.base import Direction, Hessians
 from errorfeedback.directions.few_bit_hessians import Damped, damped
 from errorfeedback.directions.quasi_newton import FirstMatrix
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True, eq=False)

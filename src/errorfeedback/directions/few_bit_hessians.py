@@ -33,12 +33,12 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Floats, Model, PerClient
-from errorfeedback.directions.base import Direction, Hessians, Quadratic
+from errorfeedback.directions.base import Direction, Hessians
 from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
 from errorfeedback.sparsity.pairs import symmetric
 from errorfeedback.sparsity.support import Support
-from errorfeedback.sums import dot
+from errorfeedback.sums import Quadratic, dot
 
 EVERY_ROUND, FROM_THE_START = 0.5, 2.0
 """Prices, in rounds."""

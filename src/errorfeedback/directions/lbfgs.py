@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from errorfeedback.core import Model
-from errorfeedback.directions.base import Direction, Quadratic
+from errorfeedback.directions.base import Direction
 from errorfeedback.directions.quasi_newton import PLAIN, Pairs
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from errorfeedback.core import Floats, Model
-from errorfeedback.directions.base import Quadratic
-from errorfeedback.sums import Vector, add_multiples, dot, products, squares
+from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, products, squares
 
 CURVED = 1e-8
 """The least cosine between s and y."""

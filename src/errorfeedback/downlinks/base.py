@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import VALUE_BITS, Floats, Integers, Model
-from errorfeedback.directions.base import Quadratic
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support, descend
+from errorfeedback.sums import Quadratic
 from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames, bits_per_index
 from errorfeedback.wire.message import KnownLayout, Message

@@ -26,7 +26,7 @@ from errorfeedback.wire.codebook import MENU, Codebook
 from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.message import KnownLayout
 
-TOGETHER = 4
+AT_ONCE = 4
 """Codings that are tried at once: going through what the model is made of takes as long for one as for a few."""
 
 
@@ -72,8 +72,8 @@ class FittedStep(Downlink):
     def _coarsest(self, wanted: Model, forms: Callable[[Sequence[Vector]], Floats], allowed: float) -> Codebook:
         """The coarsest coding that is allowed; the finest where none is."""
         codings, largest = self._menu, max(float(wanted.max()), -float(wanted.min()))
-        for k in range(0, len(codings), TOGETHER):
-            some = codings[k : k + TOGETHER]
+        for k in range(0, len(codings), AT_ONCE):
+            some = codings[k : k + AT_ONCE]
             costs = forms([Lost(wanted, largest, coding) for coding in some])
             for coding, cost in zip(some, costs, strict=True):
                 if not cost > allowed:
