@@ -49,22 +49,23 @@ def products(rows: Sequence[Floats], vectors: Sequence[Vector]) -> Floats:
     >>> products([np.array([1.0, 2.0]), np.array([0.0, 3.0])], [np.ones(2)]).tolist()
     [[3.0, 3.0]]
     """
-    out = np.zeros((len(vectors), -(-len(rows) // FOUR) * FOUR))
-    for piece in _pieces(len(vectors[0]) if rows else 0):
-        here = _beside(vectors, piece)
-        for k, (a, b, c, d) in _fours(rows, piece):
-            _four_products(a, b, c, d, here, out[:, k : k + FOUR])
-    return out[:, : len(rows)]
+    return met(rows, vectors)[0]
 
 
 def squares(vectors: Sequence[Vector]) -> Floats:
     """v'v of every one."""
-    out = np.zeros(len(vectors))
+    return met((), vectors)[1]
+
+
+def met(rows: Sequence[Floats], vectors: Sequence[Vector]) -> tuple[Floats, Floats]:
+    """The inner products of `products` and `squares`, in one go."""
+    out, own = np.zeros((len(vectors), -(-len(rows) // FOUR) * FOUR)), np.zeros(len(vectors))
     for piece in _pieces(len(vectors[0])):
-        for k, v in enumerate(vectors):
-            here = v[piece]
-            out[k] += dot(here, here)
-    return out
+        here = _beside(vectors, piece)
+        own += [dot(v, v) for v in here]
+        for k, (a, b, c, d) in _fours(rows, piece):
+            _four_products(a, b, c, d, here, out[:, k : k + FOUR])
+    return out[:, : len(rows)], own
 
 
 def add_multiples(q: Floats, rows: Sequence[Floats], shares: Floats) -> None:

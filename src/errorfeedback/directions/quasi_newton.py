@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from errorfeedback.core import Floats, Model
-from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, products, squares
+from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
 
 CURVED = 1e-8
 """The least cosine between s and y."""
@@ -50,7 +50,7 @@ class Metric(ABC):
         """(pairs, pairs): all s_a' metric^-1 s_b."""
         return products(known.s, [self.times(row) for row in known.s])
 
-    def met(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
+    def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         """v' metric^-1 v of all vectors, all s_a' metric^-1 v, and all y_a' v."""
         whole = [v[:] for v in vectors]
         bent = [self.times(v) for v in whole]
@@ -64,9 +64,9 @@ class Plain(Metric):
     def products(self, known: Secants) -> Floats:
         return known.ss
 
-    def met(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
-        both, pairs = products((*known.s, *known.y), vectors), len(known.s)
-        return squares(vectors), both[:, :pairs], both[:, pairs:]
+    def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
+        (both, lengths), pairs = met((*known.s, *known.y), vectors), len(known.s)
+        return lengths, both[:, :pairs], both[:, pairs:]
 
     def solve(self, v: Floats) -> Floats:
         return v
@@ -134,7 +134,7 @@ class Pairs:
             return Quadratic(first.forms, self.g)
 
         def forms(vectors: Sequence[Vector]) -> Floats:
-            lengths, along, across = metric.met(vectors, known)
+            lengths, along, across = metric.meet(vectors, known)
             w = np.hstack([first.b * along, across])
             return np.asarray(first.b * lengths - ((w @ middle) * w).sum(axis=1))
 
@@ -149,7 +149,7 @@ class FirstMatrix:
     metric: Metric
 
     def forms(self, vectors: Sequence[Vector]) -> Floats:
-        return self.b * self.metric.met(vectors, NONE)[0]
+        return self.b * self.metric.meet(vectors, NONE)[0]
 
 
 @dataclass(frozen=True, eq=False)

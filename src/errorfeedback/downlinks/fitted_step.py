@@ -103,4 +103,6 @@ class Lost:
         return len(self.step)
 
     def __getitem__(self, piece: slice) -> Floats:
-        return self.coding.near(self.step[piece], self.largest) - self.step[piece]
+        lost = self.coding.near(self.step[piece], self.largest)
+        lost -= self.step[piece]
+        return lost
