@@ -4,7 +4,7 @@
 
 whatever |J_i| is. TopK's alpha is K/|J_i|, its worst case; u is never that flat. What a K does to a run is to let g follow
 the gradients at some rate, and that rate is the share of u that is sent: it decides how many rounds a run takes, and is the
-same for clients of 70 and of 10,000 features, early in a run and late (docs/theory.md, section 24). Nothing is announced: a
+same for clients of 70 and of 10,000 features, early in a run and late (docs/theory.md, section 25). Nothing is announced: a
 frame says how many numbers are in it.
 """
 

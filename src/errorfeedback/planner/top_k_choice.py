@@ -12,7 +12,7 @@ Where features are common (q near 1), g follows the mean gradient with a lag of 
 friction s: a lag of some rounds is momentum, and sending more than LAG takes *more* rounds (a9a with 300 clients: 56 at 0.2,
 107 at 0.45, 237 with all numbers). Where features are rare their few owners send them all at once or not at all; there is no
 momentum to lose, and where rounds are dear (rho above 1) more is sent, up to FRESH. The step goes down in as few bits as it
-allows (`FittedStep`); with an L1 penalty, whose zeros must be exact, as what has changed. docs/theory.md, section 24.
+allows (`FittedStep`); with an L1 penalty, whose zeros must be exact, as what has changed. docs/theory.md, section 25.
 """
 
 from __future__ import annotations
