@@ -34,6 +34,7 @@ from errorfeedback.compressors.small_float import SmallFloat as SmallFloat
 from errorfeedback.compressors.some_clients import SomeClients as SomeClients
 from errorfeedback.compressors.tern_grad import TernGrad as TernGrad
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.compressors.top_share import TopShare as TopShare
 from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
 from errorfeedback.core import Round as Round

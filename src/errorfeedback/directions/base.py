@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +81,8 @@ class Direction(ABC):
         """The step size that the direction is made for; None where it does not know."""
         return None
 
-    def quadratic(self, state: Any) -> Callable[[Model], float] | None:
-        """v -> v' B v, the curvature that the direction believes in, where it has a model of it."""
+    def quadratic(self, state: Any) -> Quadratic | None:
+        """The curvature that the last direction believes in, where it has a model of it."""
         return None
 
     @classmethod

@@ -23,7 +23,7 @@ double, and pairs have their time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, log
 from typing import ClassVar
@@ -38,7 +38,7 @@ from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
 from errorfeedback.sparsity.pairs import symmetric
 from errorfeedback.sparsity.support import Support
-from errorfeedback.sums import dot
+from errorfeedback.sums import Quadratic, dot
 
 EVERY_ROUND, FROM_THE_START = 0.5, 2.0
 """Prices, in rounds."""
@@ -172,7 +172,7 @@ class Curvature(Direction):
     def length(self, state: Bent) -> float | None:
         return None if state.pairs.scale is None else 1.0
 
-    def quadratic(self, state: Bent) -> Callable[[Model], float] | None:
+    def quadratic(self, state: Bent) -> Quadratic | None:
         return state.pairs.quadratic(_metric(state))
 
     @classmethod

@@ -44,12 +44,13 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     n_clients : int, default=10
         Rows are dealt evenly to that many clients, at random, where `fit` gets no groups.
-    k : int or None, default=None
-        Numbers that a client sends per round: those of its change that are largest (TopK). None: every number, in few bits,
-        with quasi-Newton steps on the server; how many bits is chosen from the data and the network.
+    k : int, "auto" or None, default=None
+        Numbers that a client sends per round: those of its change that are largest (TopK); "auto": as many as the data and
+        the network make worth their price. None: every number, in few bits, with quasi-Newton steps on the server; how many
+        bits is chosen from the data and the network.
     network : str, list of str or None, default=None
         The clients' links, as in "up=1Mbit/s,down=10Mbit/s,latency=50ms", or one such text for every class of clients:
-        where k is None, training is made for the shortest time on them. None: for fewest bytes.
+        unless k is a number, training is made for the shortest time on them. None: for fewest bytes.
     l1 : float, default=0.0
         Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free. It
         has no gradient at 0: steps are of first order, and take many more rounds.
@@ -139,7 +140,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         *,
         n_clients: int = 10,
-        k: int | None = None,
+        k: int | str | None = None,
         network: str | list[str] | None = None,
         l1: float = 0.0,
         l2: float = 1e-4,

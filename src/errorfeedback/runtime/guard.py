@@ -7,11 +7,11 @@ point that it accepted.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
 
+from errorfeedback.clients.memory import copied
 from errorfeedback.clients.order import Kept
 from errorfeedback.core import Model
 from errorfeedback.engines.base import Session
@@ -34,7 +34,7 @@ class Guard:
     """The rule searches: what it kept is better than what it went back from."""
 
     def keep(self, s: State, telemetry: Telemetry | None) -> None:
-        s.kept = deepcopy((s.x, s.method, s.downlink))
+        s.kept = copied((s.x, s.method, s.downlink), s.kept)
         if telemetry is not None and telemetry.losses is not None:  # who stands at a point that was kept need not tell again
             s.losses = telemetry.losses
 
@@ -44,7 +44,8 @@ class Guard:
 
     def restore(self, s: State) -> None:
         assert s.kept is not None, "a rule keeps a point before it goes back"
-        s.x[:], s.method, s.downlink = deepcopy(s.kept)
+        x, method, downlink = s.kept
+        s.x[:], s.method, s.downlink = x, copied(method, s.method), copied(downlink, s.downlink)
         s.move = s.broadcast = None
 
     def must_choose(self, s: State) -> bool:

@@ -200,8 +200,11 @@ class Server:
 
     def _direction(self, s: State, g: Model, telemetry: Telemetry | None, messages: list[Message]) -> Model:
         """Where to go from the last accepted point: from x, unless a rule that searches refuses the step that led there."""
-        if self.prox is not None and self.direction.adds_penalty:
-            g = Model(g + self.prox.slopes(s.x))
+        adds = self.prox is not None and self.direction.adds_penalty
+        if self.prox is not None and adds:
+            slopes = self.prox.slopes(s.x)
+            slopes += g
+            g = slopes
         if telemetry is None or not self.stepsize.searches:
             direction, s.direction = self.direction(s.direction, s.x, g)
             if telemetry is not None:
@@ -211,9 +214,9 @@ class Server:
         if telemetry.accepted:
             s.first = telemetry.loss if s.first is None else s.first + telemetry.surprise
             s.gained = None if s.first is None or telemetry.loss is None else s.first - telemetry.loss
-            s.gradient = Model(g.copy())
+            s.gradient = g if adds else Model(g.copy())  # the method's own changes with the next message
             s.direction = s.direction if news is None else self.direction.corrected(s.direction, news)
-            s.aim, s.direction = self.direction(s.direction, s.x, s.gradient)  # g itself changes with the next message
+            s.aim, s.direction = self.direction(s.direction, s.x, s.gradient)
         else:
             aim, s.direction = self.direction.refused(s.direction, s.x, g if news is None else Model(g - news))
             s.aim = s.aim if aim is None else aim
