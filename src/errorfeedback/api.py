@@ -34,6 +34,7 @@ from errorfeedback.compressors.small_float import SmallFloat as SmallFloat
 from errorfeedback.compressors.some_clients import SomeClients as SomeClients
 from errorfeedback.compressors.tern_grad import TernGrad as TernGrad
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.compressors.top_share import TopShare as TopShare
 from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
 from errorfeedback.core import Round as Round
@@ -125,9 +126,12 @@ from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
 from errorfeedback.problems.proximal import ElasticNet as ElasticNet
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
+from errorfeedback.problems.ridged import ridged as ridged
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.registry import members
+from errorfeedback.runtime.arrivals import Arrivals as Arrivals
+from errorfeedback.runtime.extending import Extendable as Extendable
 from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
@@ -153,6 +157,7 @@ from errorfeedback.stepsizes.dasha_step import DashaPPStep as DashaPPStep
 from errorfeedback.stepsizes.dasha_step import DashaStep as DashaStep
 from errorfeedback.stepsizes.diana_step import DianaConvex as DianaConvex
 from errorfeedback.stepsizes.diana_step import DianaStep as DianaStep
+from errorfeedback.stepsizes.e_control_step import EControlStep as EControlStep
 from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
 from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL

@@ -10,15 +10,26 @@ from errorfeedback.core import Model, Round
 from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probes
+from errorfeedback.probes.losses import KnownLosses
 from errorfeedback.stepsizes.base import Verdict
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What clients and server know of a run before round 0."""
+    """What clients and server know of a run before round 0.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1), start="compressed"), ef.Whole(), problem.x0, commands=False)
+    >>> session = ef.Local().open(problem, setup)  # what `solve` does, with any engine
+    >>> [message.frames.counts.tolist() for message in session.round(Order(Round(0, 0), setup.x, None))]
+    [[1, 1, 1, 1]]
+    """
 
     method: Method
+    """Which says what clients send."""
     downlink: Downlink
+    """How x reaches them."""
     x: Model
     """(d,): the first x."""
     commands: bool
@@ -29,6 +40,14 @@ class Setup:
 
 Place: TypeAlias = tuple[Model, Any]
 """A point, and the memory of the downlink there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The point that a rule kept, for who has to be brought there or is not there."""
+
+    place: Place
+    losses: KnownLosses | None
 
 
 @dataclass(slots=True, eq=False)
@@ -46,3 +65,5 @@ class Order:
     """Clients also send what is missing from their Hessian estimates."""
     downlink: Any = None
     """The memory of the downlink at x, for who has to be brought there."""
+    kept: Kept | None = None
+    """The point that the clients' memory may go back to."""

@@ -23,7 +23,8 @@ from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
 
 class Operator(ABC):
-    """A compressor bound to the support of a shard, with its buffers. `frames`: what a message takes, where it is fixed."""
+    """A compressor bound to the `support` of a shard, with its buffers. `frames`: what a message takes, where it is
+    fixed."""
 
     def __init__(self, support: Support, frames: Frames) -> None:
         self.support, self.frames = support, frames
@@ -85,6 +86,8 @@ class Compressor(ABC):
 
     always: ClassVar[bool] = True
     """Every client takes part in every round."""
+    announces: ClassVar[bool] = True
+    """The server knows beforehand how many numbers a client will send."""
     selects: ClassVar[bool] = True
     """What is sent are entries of u, as they are or scaled, and not in few bits already."""
 
@@ -185,6 +188,7 @@ class Sparsifier(Compressor):
     """Sends K of a client's |J_i| entries. K: an int, or one per client; min(K_i, |J_i|) is what is sent."""
 
     k: int | Sequence[int]
+    """K."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", check_k(self.k))

@@ -39,14 +39,20 @@ def check_probabilities(given: float | Sequence[float]) -> float | tuple[float, 
 
 @dataclass(frozen=True)
 class NowAndThen(Compressor):
-    """A compressor for clients that answer with probability p_i; p: one probability, or one per client."""
+    """A compressor for clients that answer with probability p_i; `p`: one probability, or one per client."""
 
     compressor: Compressor
+    """For those that answer."""
     p: float | Sequence[float]
     always: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", check_probabilities(self.p))
+        if not self.compressor.announces:
+            raise ValueError(
+                f"{self.compressor} sends as many numbers as it likes, and the server could not tell a client that sends "
+                "nothing from one that is not there; use a compressor that announces them, such as ef.TopK"
+            )
 
     @property
     def selects(self) -> bool:  # type: ignore[override]

@@ -53,7 +53,9 @@ class Rounded(Contractive):
     """
 
     compressor: Contractive
+    """Which entries are sent."""
     values: int | FewBits = 16
+    """Bits of each, or the few-bit compressor whose levels they have."""
     selects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -74,6 +76,10 @@ class Rounded(Contractive):
     @property
     def always(self) -> bool:  # type: ignore[override]
         return self.compressor.always
+
+    @property
+    def announces(self) -> bool:  # type: ignore[override]
+        return self.compressor.announces
 
     def check(self, support: Support) -> None:
         self.compressor.check(support)

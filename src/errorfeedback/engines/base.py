@@ -69,7 +69,18 @@ def _losses(problem: Problem, x: Model) -> Conversation[PerClient]:
 
 
 class Session(Protocol):
-    """Open shards of one run."""
+    """Open shards of one run.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1)), ef.Whole(), problem.x0, commands=False)
+    >>> sessions: list[ef.Session] = [engine.open(problem, setup) for engine in (ef.Local(), ef.Threads(2))]
+    >>> one, two = [session.values(setup.x).tolist() for session in sessions]
+    >>> one == two
+    True
+    >>> for session in sessions:
+    ...     session.close()
+    """
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -124,6 +135,10 @@ class Transport(ABC):
     def receive_in_time(self, least: int) -> list[bytes]:
         """Their answers by the deadline, or as soon after it as that many hosts have answered: `AWAY` for a host that has
         not, or was not asked (its request was b"")."""
+        return self.receive()
+
+    def receive_if_there(self) -> list[bytes]:
+        """The answers of all who are there, however long they take; `AWAY` for a host that is gone, where hosts may be."""
         return self.receive()
 
     def returned(self, away: Collection[int], least: int) -> list[int]:

@@ -19,7 +19,7 @@ from errorfeedback.problems.base import Problem
 
 @dataclass(frozen=True, eq=False)
 class ElasticNet:
-    """l1 and l2: one number for all columns of the data, or one per column.
+    """`l1` and `l2`: one number for all columns of the data, or one per column.
 
     >>> x = np.array([3.0, -0.5])
     >>> ElasticNet(l1=1.0, l2=1.0).step(x, gamma=1.0)
@@ -43,7 +43,8 @@ class ElasticNet:
 
     def value(self, x: Model) -> float:
         """R(x)."""
-        return float(np.sum(np.asarray(self.l1) * np.abs(x) + np.asarray(self.l2) / 2 * x**2))
+        smooth = np.asarray(self.l2) / 2 * x**2
+        return float(np.sum(smooth if self.smooth else np.asarray(self.l1) * np.abs(x) + smooth))
 
     @property
     def smooth(self) -> bool:

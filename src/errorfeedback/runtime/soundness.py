@@ -20,6 +20,7 @@ from errorfeedback.problems.autoencoder import Autoencoder
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.problems.ridged import Ridged
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.problems.spread import Spread
 from errorfeedback.runtime.stopping import Stop
@@ -106,6 +107,13 @@ def _(problem: Scaled) -> None:
 
 
 @_check_kind.register
+def _(problem: Ridged) -> None:
+    check_problem(problem.inner)
+    _require(problem.inner.support.size == problem.support.size and problem.inner.d == problem.d, "another problem inside")
+    _check_floats("penalties", problem.l2, (problem.d,), problem.dtype)
+
+
+@_check_kind.register
 def _(problem: Autoencoder) -> None:
     _check_ends("the rows", problem.rows, len(problem.data))
     _require(len(problem.rows) == problem.n + 1 and problem.support.dense, "rows of other clients")
@@ -146,6 +154,8 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     for rows in _leaves(snapshot["clients"], RowMemory):
         _require(rows.counts.shape == (problem.n,) and rows.counts.dtype == np.int64, "rows of other clients")
         _check_floats("what is kept of rows", rows.values, (int(rows.counts.sum()),), problem.dtype)
+    for array in _leaves([state["losses"], state["missing"]], np.ndarray):
+        _require(array.shape == (problem.n,) and array.dtype in (np.float64, np.bool_), "numbers of other clients")
     for array in _leaves([state["method"], state["kept"], snapshot["clients"]], np.ndarray):
         _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
         _require(not sizes.isdisjoint(array.shape), f"a memory of {len(array)} numbers")
