@@ -195,7 +195,7 @@ if __name__ == "__main__":
     parser.add_argument("--users", type=int, default=600)
     parser.add_argument("--items", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(JUDGED))
-    parser.add_argument("--fedavg", type=int, default=1, help="on how many of these seeds FedAvg runs too")
+    parser.add_argument("--fedavg", type=int, default=3, help="on how many of these seeds FedAvg runs too")
     parser.add_argument("--choose", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
