@@ -43,8 +43,8 @@ def still_running(folder: Path) -> list[str]:
 @pytest.mark.skipif(FLOWER is None, reason=WHY)
 def test_the_model_is_that_of_train_and_every_process_ends(tmp_path):
     data = rows(tmp_path / "rows.svm")
-    words = ["federate", "try", str(data), "--nodes", "2", "--clients", "4", "--rounds", str(ROUNDS), "--out", "run"]
-    command = [FLOWER, "-m", "errorfeedback", *words]
+    words = ["federate", "try", str(data), "--nodes", "2", "--clients", "4", "--rounds", str(ROUNDS)]
+    command = [FLOWER, "-m", "errorfeedback", *words, "--deadline", "60", "--out", "run"]
     done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     train(Training(data=str(data), clients=4, rounds=ROUNDS, out=tmp_path / "local", quiet=True))

@@ -34,7 +34,15 @@ from errorfeedback.planner.units import human_bytes
 from errorfeedback.problems.conversation import alone
 
 OWN: dict[str, Any] = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
-OWN |= {"checkpoint": "", "checkpoint_seconds": 60.0, "deadline": 0.0, "traffic": "", "command": ""}
+OWN |= {
+    "checkpoint": "",
+    "checkpoint_seconds": 60.0,
+    "deadline": 0.0,
+    "quorum": 0,
+    "wait": 0.0,
+    "traffic": "",
+    "command": "",
+}
 """Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
 LISTS = ("drop", "only", "text", "number")
 READ: dict[str, Callable[[str], Any]] = {"missing": Missing, "index_base": IndexBase}
@@ -58,7 +66,7 @@ def init(folder: Path, nodes: int, port: int) -> None:
     typer.echo(f"Written: {folder}; how to start it: {folder / 'README.md'}")
 
 
-def try_(options: Training, nodes: int, path: str) -> None:
+def try_(options: Training, nodes: int, path: str, deadline: float, quorum: int) -> None:
     """A whole federation on this machine."""
     names = _names(nodes)
     for option in ("valid", "network"):
@@ -68,7 +76,8 @@ def try_(options: Training, nodes: int, path: str) -> None:
     _refuse_full(federation.folder)
     _deal(options, federation)
     write_keys(federation.folder / "keys", names)
-    write_site(federation.folder, names, _config(options, federation, path), federation.port)
+    config = _config(options, federation, path) | {"deadline": deadline, "quorum": quorum}
+    write_site(federation.folder, names, config, federation.port)
     federation.run()
     for name, value in load(options.out / MODEL).provenance.items():
         if name not in ("parameters", "target", "command"):
@@ -93,6 +102,8 @@ def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
         checkpoint=Path(str(own["checkpoint"])) if own["checkpoint"] else None,
         checkpoint_seconds=float(own["checkpoint_seconds"]),
         deadline=float(own["deadline"]) or None,
+        quorum=int(own["quorum"]) or None,
+        wait=float(own["wait"]) or None,
     )
 
 
@@ -179,9 +190,8 @@ def _nodes(text: str) -> dict[str, int]:
 
 def _judged(run: FederatedRun) -> dict[str, Judged]:
     """What every node says, and of how many rows."""
-    total = Judged(sum(each.rows for each in run.judgements), {})
-    nodes = zip(run.plan.nodes, run.judgements, strict=True)
-    return {"training": total} | {name: Judged(each.rows, each.scores) for name, each in nodes}
+    total = Judged(sum(each.rows for each in run.judgements.values()), {})
+    return {"training": total} | {name: Judged(each.rows, each.scores) for name, each in run.judgements.items()}
 
 
 def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
@@ -192,6 +202,10 @@ def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
         ("seconds to join, to prepare, to train", f"{run.joining:.2f}, {run.preparing:.2f}, {run.training:.2f}"),
         ("frames counted", f"{human_bytes(n * model.bytes_up_)} up, {human_bytes(n * model.bytes_down_)} down"),
     ]
+    facts += [(f"note {k}", note) for k, note in enumerate(model.history_.notes, 1)]
+    gone = [name for name in run.plan.nodes if name not in run.judgements]
+    if gone:
+        facts.append(("not there at the end, and not in the loss", ", ".join(gone)))
     if run.crossed is not None and run.before is not None:
         facts.append(("measured at the stream's sockets", _sum(run.crossed)))
         facts.append(("of these before round 0, as packed arrays", _sum(run.before)))

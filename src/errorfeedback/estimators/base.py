@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,7 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.doubts import doubts_about
+from errorfeedback.estimators.earlier import Earlier
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
@@ -43,12 +44,13 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     n_clients : int, default=10
         Rows are dealt evenly to that many clients, at random, where `fit` gets no groups.
-    k : int or None, default=None
-        Numbers that a client sends per round: those of its change that are largest (TopK). None: every number, in few bits,
-        with quasi-Newton steps on the server; how many bits is chosen from the data and the network.
+    k : int, "auto" or None, default=None
+        Numbers that a client sends per round: those of its change that are largest (TopK); "auto": as many as the data and
+        the network make worth their price. None: every number, in few bits, with quasi-Newton steps on the server; how many
+        bits is chosen from the data and the network.
     network : str, list of str or None, default=None
         The clients' links, as in "up=1Mbit/s,down=10Mbit/s,latency=50ms", or one such text for every class of clients:
-        where k is None, training is made for the shortest time on them. None: for fewest bytes.
+        unless k is a number, training is made for the shortest time on them. None: for fewest bytes.
     l1 : float, default=0.0
         Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free. It
         has no gradient at 0: steps are of first order, and take many more rounds.
@@ -138,7 +140,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         *,
         n_clients: int = 10,
-        k: int | None = None,
+        k: int | str | None = None,
         network: str | list[str] | None = None,
         l1: float = 0.0,
         l2: float = 1e-4,
@@ -257,11 +259,14 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         watch: Watch | None = None,
         checkpoint: Checkpoint | None = None,
+        stop: Sequence[Stop] = (),
+        earlier: Earlier | None = None,
     ) -> Self:
-        """Train where the rows are in other places, which have said what is minimised and what they have `learned`."""
+        """Train where the rows are in other places, which have said what is minimised and what they have `learned`. It
+        stops for `stop` too, and goes on from an `earlier` run with other clients."""
         for name, value in learned.items():
             setattr(self, name, value)
-        return self._train(objective, watch, None, engine, checkpoint)
+        return self._train(objective, watch, None, engine, checkpoint, stop, earlier)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
         """Rows with a weight above 0: X, y, their weights and their clients."""
@@ -305,21 +310,24 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         held: HeldOut | None,
         engine: Engine | None,
         checkpoint: Checkpoint | None,
+        stop: Sequence[Stop] = (),
+        earlier: Earlier | None = None,
     ) -> Self:
         """Run, and keep what the run says."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        stops: list[Stop] = [] if self.budget is None else [Budget(bytes=self.budget)]
+        spent = 0.0 if earlier is None else earlier.bytes_up
+        stops = [*stop] if self.budget is None else [*stop, Budget(bytes=max(self.budget - spent, 1.0))]
         trained = train(
             objective,
             TrainingSettings(
                 k=self.k,
                 intercept=self.intercept,
-                rounds=self.max_iter,
+                rounds=self.max_iter if earlier is None else max(self.max_iter - earlier.rounds, 0),
                 seed=seed,
                 networks=self._networks(objective),
                 tolerance=self.tol,
             ),
-            x0=self._start(objective),
+            x0=self._start(objective) if earlier is None else earlier.start,
             stop=stops,
             held=held,
             watch=watch,
@@ -328,6 +336,11 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         )
         self.most_features_ = int(objective.problem.support.r)
         self._set(trained, objective.models)
+        if earlier is not None:
+            self.history_ = earlier.history.followed_by(trained.run.history)
+            self.n_iter_ = earlier.rounds + trained.run.rounds
+            self.bytes_up_ = earlier.bytes_up + trained.bytes_up
+            self.bytes_down_ = earlier.bytes_down + trained.bytes_down
         self.clients_ = objective.clients
         self.constant_loss_ = nan if held is None else min(held.constant(self.constant_), held.nothing())
         doubts = list(doubts_about(self))

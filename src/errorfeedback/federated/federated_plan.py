@@ -34,6 +34,11 @@ class FederatedPlan:
     """Between two checkpoints."""
     deadline: float | None = None
     """Seconds that a node has for a round before it counts as absent; None: everybody is waited for. On the stream only."""
+    quorum: int | None = None
+    """Nodes that must be there to begin, and answer a round; None: more than half of them."""
+    wait: float | None = None
+    """Seconds after which the run begins without the nodes that are not there, if the quorum is; they may join it later.
+    None: all are waited for. On the stream only, and without a checkpoint."""
 
     def __post_init__(self) -> None:
         if self.path not in (STREAM, MESSAGES):
@@ -45,6 +50,11 @@ class FederatedPlan:
                 raise ValueError(f"{name} = {getattr(self, name):g}; it must be above 0 seconds")
         if self.deadline is not None and self.path != STREAM:
             raise ValueError(f"deadline = {self.deadline:g}, but messages are waited for; use path = {STREAM!r}")
+        if self.wait is not None and (self.path != STREAM or self.checkpoint is not None):
+            raise ValueError(
+                f"wait = {self.wait:g}: a run that nodes may join late goes over path = {STREAM!r}, and has no checkpoint, "
+                "which is of the clients that it began with"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +71,8 @@ class FederatedRun:
 
     plan: FederatedPlan
     common: Common
-    judgements: list[Judgement]
-    """Of every node."""
+    judgements: dict[str, Judgement]
+    """Of every node that was there at the end."""
     before: list[Crossed] | None
     """With every node, before round 0; None where nobody stands at the sockets."""
     crossed: list[Crossed] | None

@@ -5,22 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from errorfeedback.engines.base import Transport
 from errorfeedback.engines.stream import Listener
 from errorfeedback.federated.federated_plan import MESSAGES, STREAM, Crossed, FederatedPlan, FederatedRun
 from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
+from errorfeedback.federated.late_nodes import fit_with
 from errorfeedback.federated.nodes import Nodes
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
-Way = tuple[Transport, Callable[[], list[Crossed] | None]]
-"""To the nodes, and what has crossed on it so far, where it is known."""
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """To the nodes of a plan."""
+
+    seats: Callable[[], Nodes]
+    """All who are there by now, and are to be in the run."""
+    waiting: Callable[[], list[str]]
+    """Who has come since."""
+    crossed: Callable[[], list[Crossed] | None]
+    """What has crossed so far, where it is known."""
+
+
 POLL = 0.1
 
 
@@ -40,16 +52,15 @@ def server_app(
 def carried_out(plan: FederatedPlan, grid: Grid) -> FederatedRun:
     """Train with the nodes of the grid."""
     began = time.monotonic()
-    numbers = _present(plan, grid)
-    with PATHS[plan.path](plan, grid, numbers) as (transport, crossed):
-        nodes, joined = Nodes(transport, len(numbers)), time.monotonic()
+    with PATHS[plan.path](plan, grid) as way:
+        nodes, joined = way.seats(), time.monotonic()
         common = nodes.gather()
-        prepared, before = time.monotonic(), crossed()
+        prepared, before = time.monotonic(), way.crossed()
         checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=plan.checkpoint_seconds)
-        plan.model.fit_elsewhere(common.objective, common.learned, nodes, checkpoint=checkpoint)
+        nodes, common = fit_with(plan.model, nodes, common, way.seats, way.waiting, checkpoint)
         nodes.dismiss()
     times = joined - began, prepared - joined, time.monotonic() - prepared
-    return FederatedRun(plan, common, nodes.judgements, before, crossed(), *times)
+    return FederatedRun(plan, common, nodes.judged(), before, way.crossed(), *times)
 
 
 def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
@@ -68,22 +79,35 @@ def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
 
 
 @contextmanager
-def _messages(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
-    yield Messages(grid, numbers, plan.nodes, content(plan.assignment)), lambda: None
+def _messages(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
+    nodes = Nodes(Messages(grid, _present(plan, grid), plan.nodes, content(plan.assignment)), len(plan.nodes))
+    yield Way(lambda: nodes, list, lambda: None)
 
 
 @contextmanager
-def _stream(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
+def _stream(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
     clients = {name: range(count) for name, count in plan.nodes.items()}
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
     listening = Listener(
-        clients, host=plan.host, port=plan.port, folder=folder, patience=plan.patience, deadline=plan.deadline
+        clients,
+        host=plan.host,
+        port=plan.port,
+        folder=folder,
+        patience=plan.patience,
+        deadline=plan.deadline,
+        quorum=plan.quorum,
+        wait=plan.wait,
     )
-    with listening as listener, inviting(listener, grid, numbers, content(plan.assignment)):
-        yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
+
+    def seats() -> Nodes:
+        transport = listening.transport()
+        return Nodes(transport, len(transport.members))
+
+    with listening as listener, inviting(listener, grid, content(plan.assignment)):
+        yield Way(seats, listener.latecomers, lambda: [Crossed(up, down) for down, up in listener.traffic().values()])
 
 
-PATHS: dict[str, Callable[[FederatedPlan, Grid, list[int]], AbstractContextManager[Way]]] = {
+PATHS: dict[str, Callable[[FederatedPlan, Grid], AbstractContextManager[Way]]] = {
     STREAM: _stream,
     MESSAGES: _messages,
 }
