@@ -39,8 +39,8 @@ ADAM = list(itertools.product((0.002, 0.003, 0.01), (1e-4, 1.5e-4, 2e-4, 2.5e-4,
 ADAGRAD = list(itertools.product((0.1, 0.2, 0.3, 0.5), (1e-4, 1.5e-4, 2e-4, 2.5e-4, 4e-4)))
 """Step sizes and penalties l2; the choice is in the example (docs/own-model.md says which pairs it was made from)."""
 BEST_ADAM = [(0.003, 1.5e-4), (0.01, 1.5e-4)]
-"""The former was the best on the seeds of the choice; slow rates may stand at the zero model for all of a run, so Adam has the
-better of both by the validation rows of each data set."""
+"""The former was the best on the seeds of the choice; slow rates may stand at the zero model for all of a run, so Adam has
+the better of both by the validation rows of each data set."""
 LOCAL = [*((5, 3.0, decay) for decay in (3e-4, 6e-4, 1e-3, 1.5e-3)), *((20, 1.0, decay) for decay in (3e-4, 1e-3))]
 """FedAvg's local steps, their size and their weight decay."""
 WORK = 1000
