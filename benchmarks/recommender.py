@@ -43,8 +43,8 @@ BEST_ADAM = [(0.003, 1.5e-4), (0.01, 1.5e-4)]
 the better of both by the validation rows of each data set."""
 LOCAL = [*((5, 3.0, decay) for decay in (3e-4, 6e-4, 1e-3, 1.5e-3)), *((20, 1.0, decay) for decay in (3e-4, 1e-3))]
 """FedAvg's local steps, their size and their weight decay."""
-WORK = 1000
-"""Gradients of a client that FedAvg may take."""
+WORK, PATIENCE = 1000, 50
+"""Gradients of a client that FedAvg may take, and rounds without a better test AUC after which it ends."""
 
 Note = tuple[int, float, float, float]
 """A round, bytes up and down per client until then, and the test AUC."""
@@ -157,15 +157,15 @@ def report(seeds: Sequence[int], options: argparse.Namespace) -> Iterator[str]:
 
 
 def peers(judged: Judged) -> Iterator[str]:
-    """FedAvg, each setting until it is as good as asked."""
+    """FedAvg, each setting until it is as good as asked, or no longer becomes better."""
     for steps, rate, decay in LOCAL:
         rounds = itertools.islice(fedavg(judged.problem, steps, rate, decay), WORK // steps)
         noted: list[Note] = []
         for t, (sent, x) in enumerate(rounds, 1):
             noted.append((t, sent, sent, judged.score(x)))
-            if noted[-1][-1] >= judged.goal:
+            best = max(noted, key=lambda note: note[-1])
+            if best[-1] >= judged.goal or t - best[0] >= PATIENCE:
                 break
-        best = max(noted, key=lambda note: note[-1])
         yield line(f"  FedAvg, {steps} x {rate:g}, decay {decay:g}", best[-1], reached(noted, judged.goal), best)
         yield line("  EF21 at that AUC", best[-1], reached(judged.noted, best[-1]), judged.noted[-1])
 
