@@ -132,11 +132,11 @@ def test_fednl_converges_faster_and_faster_near_the_minimum():
     problem = logistic()
     best = ef.solve(problem, ef.DGD(), ef.Armijo(), direction=ef.LBFGS(), rounds=100).x
     points = []
-    for rounds in range(1, 12):
+    for rounds in range(1, 10):
         options = {"direction": ef.FedNL(ef.TopK(8)), "rounds": rounds, "every": rounds}
         points.append(np.linalg.norm(ef.solve(problem, ef.DGD(), ef.Constant(1.0), **options).x - best))
     ratios = np.array(points[1:]) / np.array(points[:-1])
-    assert (ratios[:8] ** 2 < 0.5).all()  # Theorem 3.6: the square of the distance is halved at least
+    assert (ratios**2 < 0.5).all()  # Theorem 3.6: the square of the distance is halved at least
     assert ratios[7] < 0.1 * ratios[0]
 
 

@@ -59,6 +59,7 @@ class Message:
     curvature: Message | None = None
     """What was missing from the clients' Hessian estimates, over pairs of features, where the server asked for it."""
     presence: Presence = PRESENT
+    """Whether the clients took part in the round."""
 
     def scatter(self, total: Model, fresh: bool, n: int) -> None:
         """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""
