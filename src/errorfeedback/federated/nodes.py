@@ -7,16 +7,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from errorfeedback.clients.order import Setup
-from errorfeedback.core import Model, PerClient
+from errorfeedback.clients.own_rows import Introduction
+from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.engines.base import Engine, Session, Transport
-from errorfeedback.engines.conducting import gathered
+from errorfeedback.engines.conducting import introduced
 from errorfeedback.engines.elsewhere import Elsewhere
-from errorfeedback.engines.remote import checked, new_run
+from errorfeedback.engines.remote import RemoteSession, checked
+from errorfeedback.federated.held_elsewhere import NUMBERS, HeldAtNode, HeldOutElsewhere
 from errorfeedback.federated.site import Common, Judgement
+from errorfeedback.federated.traffic import Crossed
 from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
 from errorfeedback.storage.files import content, value_of
-from errorfeedback.wire.requests import Request
+from errorfeedback.wire.requests import Request, new_run, run_digest
 
 
 @dataclass(eq=False)
@@ -27,31 +30,64 @@ class Nodes(Engine):
     count: int
     judgements: list[Judgement] = field(default_factory=list, init=False)
     """What every node said of the last model that it was asked about."""
+    held: HeldOutElsewhere | None = field(default=None, init=False)
+    """The rows that the nodes hold out, where they do."""
+    session: RemoteSession | None = field(default=None, init=False)
+    """The last run."""
+    validating: Crossed = field(default_factory=lambda: Crossed(0, 0), init=False)
+    """Bytes of all that was said about held-out rows."""
 
     @property
     def observes(self) -> bool:
         return False
 
-    def gather(self) -> Common:
-        """What the nodes know when they have prepared, with the problem as a server knows it."""
-        problem, common = gathered(self.transport, self.count)
-        return replace(common, objective=replace(common.objective, problem=problem))
+    def gather(self, *, named: bool = False, share: float | None = None) -> Common:
+        """What the nodes know when they have prepared, with the problem as a server knows it. `named`: clients are called
+        what their nodes call them, and not by their numbers. `share`: of the rows that nodes were asked to hold out."""
+        problem, common, places = introduced(self.transport, self.count)
+        names = np.asarray([name for place in places for name in place.names]) if named else common.objective.clients
+        self.held = None if share is None else self._held(places, share)
+        return replace(common, objective=replace(common.objective, problem=problem, clients=names))
+
+    def _held(self, places: list[Introduction], share: float) -> HeldOutElsewhere:
+        for k, place in enumerate(places):
+            if not isinstance(place.more, HeldAtNode) or not place.more.sound:
+                self.transport.fail(k, "it does not say what its held-out rows are")
+        held = HeldOutElsewhere(tuple(place.more for place in places))
+        if not held.rows:
+            raise ValueError(f"valid = {share:g} holds out no row of any node; hold out more, or give a file")
+        return held.asking(self._validated)
 
     def check(self, setup: Setup, probes: Probes, metrics: bool) -> None:
         Elsewhere(self.transport).check(setup, probes, metrics)
 
     def open(self, problem: Problem, setup: Setup) -> Session:
-        return Elsewhere(self.transport).open(problem, setup)
+        self.session = Elsewhere(self.transport).open(problem, setup)
+        return self.session
+
+    def _validated(self, entries: list[Floats]) -> list[Floats]:
+        """The sums of every node's held-out losses, in the middle of a run or outside of one."""
+        bodies, session = [each.astype(NUMBERS).tobytes() for each in entries], self.session
+        inside = session is not None and session.open
+        answers = session.ask("validate", bodies) if session and inside else self._asked("validate", bodies)
+        self.validating = self.validating.and_also(sum(map(len, answers)), sum(map(len, bodies)))
+        assert self.held is not None, "who asks has heard of them"
+        for k, (answer, node) in enumerate(zip(answers, self.held.nodes, strict=True)):
+            if len(answer) != NUMBERS.itemsize * len(node.weights):
+                self.transport.fail(k, "it does not say one held-out loss for each of its clients")
+        return [np.frombuffer(answer, dtype=NUMBERS) for answer in answers]
 
     def losses(self, problem: Problem, x: Model) -> PerClient:
-        answers = enumerate(self._asked("judge", content(x)))
+        answers = enumerate(self._asked("judge", [content(x)] * self.count))
         self.judgements = [value_of(answer, self.transport.name(k)) for k, answer in answers]
         return PerClient(np.concatenate([each.losses for each in self.judgements]))
 
     def dismiss(self) -> None:
         """Their work is done."""
-        self._asked("dismiss", b"")
+        self._asked("dismiss", [b""] * self.count)
 
-    def _asked(self, verb: str, body: bytes) -> list[bytes]:
-        self.transport.send([Request(verb, 0, body, new_run()).pack()] * self.count)
+    def _asked(self, verb: str, bodies: list[bytes]) -> list[bytes]:
+        """Outside of a run, but of the same problem, method and options."""
+        run = new_run(None if self.session is None else run_digest(self.session.run))
+        self.transport.send([Request(verb, 0, body, run).pack() for body in bodies])
         return checked(self.transport, self.transport.receive())

@@ -7,15 +7,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from errorfeedback.data.read import read_held_out
+from errorfeedback.data.rows import Data
+from errorfeedback.engines.allow_list import AllowList
 from errorfeedback.engines.base import Transport
 from errorfeedback.engines.stream import Listener
-from errorfeedback.federated.federated_plan import MESSAGES, STREAM, Crossed, FederatedPlan, FederatedRun
+from errorfeedback.federated.federated_plan import MESSAGES, STREAM, FederatedPlan, FederatedRun
 from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
 from errorfeedback.federated.nodes import Nodes
+from errorfeedback.federated.site import Common
+from errorfeedback.federated.traffic import Crossed
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
@@ -43,13 +49,20 @@ def carried_out(plan: FederatedPlan, grid: Grid) -> FederatedRun:
     numbers = _present(plan, grid)
     with PATHS[plan.path](plan, grid, numbers) as (transport, crossed):
         nodes, joined = Nodes(transport, len(numbers)), time.monotonic()
-        common = nodes.gather()
+        common = nodes.gather(named=plan.named, share=plan.assignment.share)
+        held = _held(plan, common)
         prepared, before = time.monotonic(), crossed()
         checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=plan.checkpoint_seconds)
-        plan.model.fit_elsewhere(common.objective, common.learned, nodes, checkpoint=checkpoint)
+        valid = nodes.held if held is None else (held.A, np.asarray(held.y), held.weights)
+        plan.model.fit_elsewhere(common.objective, common.learned, nodes, valid=valid, checkpoint=checkpoint)
         nodes.dismiss()
     times = joined - began, prepared - joined, time.monotonic() - prepared
-    return FederatedRun(plan, common, nodes.judgements, before, crossed(), *times)
+    return FederatedRun(plan, common, nodes.judgements, held, nodes.validating, before, crossed(), *times)
+
+
+def _held(plan: FederatedPlan, common: Common) -> Data | None:
+    """The held-out rows that the server has, read as the nodes read theirs."""
+    return None if plan.valid is None else read_held_out(plan.valid, plan.assignment.reading, common.encoding)
 
 
 def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
@@ -69,15 +82,14 @@ def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
 
 @contextmanager
 def _messages(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
-    yield Messages(grid, numbers, plan.nodes, content(plan.assignment)), lambda: None
+    yield Messages(grid, numbers, AllowList(plan.nodes), content(plan.assignment)), lambda: None
 
 
 @contextmanager
 def _stream(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
-    clients = {name: range(count) for name, count in plan.nodes.items()}
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
     listening = Listener(
-        clients, host=plan.host, port=plan.port, folder=folder, patience=plan.patience, deadline=plan.deadline
+        plan.nodes, host=plan.host, port=plan.port, folder=folder, patience=plan.patience, deadline=plan.deadline
     )
     with listening as listener, inviting(listener, grid, numbers, content(plan.assignment)):
         yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
