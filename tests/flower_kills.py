@@ -31,7 +31,7 @@ from errorfeedback.federated.processes import Processes, _marked
 from errorfeedback.federated.site_files import write_site
 
 NODES = ("node-0", "node-1", "node-2")
-ROUNDS = 4000
+ROUNDS = 1500
 
 
 def rows(path: Path) -> None:

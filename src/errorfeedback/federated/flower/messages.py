@@ -8,33 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
-from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from errorfeedback.engines.allow_list import AllowList
 from errorfeedback.engines.base import Transport
+from errorfeedback.federated.flower.records import QUERY, heard, message_to
 from errorfeedback.wire.request_log import RequestLog
 from errorfeedback.wire.requests import BEHIND, Position, Request
 
-RECORD = "errorfeedback"
-QUERY, TRAIN = "query", "train"
-"""Types of messages: one request, and an invitation to a whole run."""
 POLL = 0.1
 AGAIN = 120.0
 """Seconds without an answer before a request is sent once more."""
 TRIES = 10
-
-
-def message_to(node: int, kind: str, fields: dict[str, bytes]) -> Message:
-    """A message to a node."""
-    return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), node, kind)
-
-
-def heard(message: Message, name: str) -> bytes:
-    """A part of a message."""
-    return cast(bytes, message.content[RECORD][name])
 
 
 class Messages(Transport):
