@@ -34,7 +34,7 @@ def main() -> None:
     assert len(made) == 2, made
     run(sys.executable, "-m", "twine", "check", "--strict", *made)
     for package in made:
-        used(package.resolve(), given.work / package.name.split("-")[-1])
+        used(package.resolve(), given.work.resolve() / package.name.split("-")[-1])
 
 
 def used(package: Path, place: Path) -> None:

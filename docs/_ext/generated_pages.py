@@ -5,6 +5,7 @@ import re
 from importlib import import_module
 
 import command_page
+import name_examples
 import plain_docstrings
 import public_names
 
@@ -20,6 +21,8 @@ docstring of the file that the name comes from, which states the formula and its
 
 """
 
+MOST = 4
+"""Names whose examples a page points at."""
 OTHERS = "<!-- pages that no index names -->"
 """Where a page of docs/ goes whose author did not say where it belongs."""
 
@@ -78,5 +81,18 @@ def page(name, value, full):
     if kind == "class":
         lines += ["   :members:", "   :show-inheritance:"]
     if "." not in name:
-        lines += ["", f".. minigallery:: errorfeedback.{name}", "   :add-heading: Tutorials that use it"]
+        lines += [
+            "",
+            *_shown_with(name, value),
+            f".. minigallery:: errorfeedback.{name}",
+            "   :add-heading: Tutorials that use it",
+        ]
     return "\n".join(lines) + "\n"
+
+
+def _shown_with(name, value):
+    """Where to see it in use, where its own docstring does not show it."""
+    others = name_examples.elsewhere()[name][:MOST]
+    if name_examples.of(value) or not others:
+        return []
+    return [f"In use in the examples of {', '.join(f':py:obj:`~errorfeedback.{other}`' for other in others)}.", ""]

@@ -1,9 +1,10 @@
 """Docstrings of this project are plain text: formulas with |, * and _, names in `ticks`, formulas set apart by indentation.
 
 Before Sphinx reads them as reStructuredText, what would be markup by accident is escaped, indented formulas become literal
-blocks, and public names in ticks become links.
+blocks, and public names in ticks become links, unless they are parameters of what is described.
 """
 
+import inspect
 import re
 from functools import cache
 from itertools import groupby
@@ -18,11 +19,11 @@ UNDERLINE = re.compile(r"^-{3,}$")
 ITEM = re.compile(r"^\s*(- |\d+\. )")
 
 
-def escaped(text):
+def escaped(text, parameters=()):
     """A line without markup but for its ticks."""
     out, at = [], 0
     for match in TICKS.finditer(text):
-        out += [_plain(text[at : match.start()]), _ticked(match.group().strip("`"))]
+        out += [_plain(text[at : match.start()]), _ticked(match.group().strip("`"), parameters)]
         at = match.end()
     return "".join(out) + _plain(text[at:])
 
@@ -31,9 +32,9 @@ def _plain(text):
     return TRAILING.sub(r"\_", SPECIAL.sub(r"\\\1", text))
 
 
-def _ticked(name):
+def _ticked(name, parameters):
     bare = name.removeprefix("ef.")
-    return f":py:obj:`~errorfeedback.{bare}`" if bare in _names() else f"``{name}``"
+    return f":py:obj:`~errorfeedback.{bare}`" if bare in _names() and name not in parameters else f"``{name}``"
 
 
 @cache
@@ -41,7 +42,7 @@ def _names():
     return frozenset(public_names.names())
 
 
-def restructured(lines):
+def restructured(lines, parameters=()):
     """The lines of a docstring as reStructuredText."""
     sections = any(UNDERLINE.match(line.strip()) for line in lines)
     out, block = [], []
@@ -49,26 +50,26 @@ def restructured(lines):
         if line.strip():
             block.append(line)
             continue
-        out += _block(block, sections)
+        out += _block(block, sections, parameters)
         block = []
     return out
 
 
-def _block(block, sections):
+def _block(block, sections, parameters):
     """A paragraph: an example, a formula, or text with formulas or a list in it."""
     if not block:
         return []
     if block[0].lstrip().startswith(">>>"):
         return [*block, ""]
     if sections:
-        return [*(line if UNDERLINE.match(line.strip()) else escaped(line) for line in block), ""]
+        return [*(line if UNDERLINE.match(line.strip()) else escaped(line, parameters) for line in block), ""]
     out, listed = [], False
     for formula, lines in groupby(block, key=_is_formula):
         listed = listed or any(ITEM.match(line) for line in out)
         if formula and not listed:
             out += ["", "::", "", *(f"    {line}" for line in dedent("\n".join(lines)).split("\n")), ""]
         else:
-            out += _text(lines)
+            out += _text(lines, parameters)
     return [*out, ""]
 
 
@@ -76,13 +77,13 @@ def _is_formula(line):
     return line.startswith("  ") and not ITEM.match(line)
 
 
-def _text(lines):
+def _text(lines, parameters):
     """Escaped lines; a list begins after an empty line."""
     out = []
     for line in lines:
         if ITEM.match(line) and out and not ITEM.match(out[-1]):
             out.append("")
-        out.append(escaped(line))
+        out.append(escaped(line, parameters))
     return out
 
 
@@ -93,4 +94,11 @@ def setup(app):
 
 
 def _rewrite(app, what, name, obj, options, lines):
-    lines[:] = restructured(list(lines))
+    lines[:] = restructured(list(lines), _parameters(obj))
+
+
+def _parameters(obj):
+    try:
+        return set(inspect.signature(obj).parameters)
+    except (TypeError, ValueError):  # an attribute
+        return ()

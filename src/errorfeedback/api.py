@@ -125,9 +125,11 @@ from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
 from errorfeedback.problems.proximal import ElasticNet as ElasticNet
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
+from errorfeedback.problems.ridged import ridged as ridged
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.registry import members
+from errorfeedback.runtime.extending import Extendable as Extendable
 from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.solve import Result as Result
 from errorfeedback.runtime.solve import solve as solve
@@ -153,6 +155,7 @@ from errorfeedback.stepsizes.dasha_step import DashaPPStep as DashaPPStep
 from errorfeedback.stepsizes.dasha_step import DashaStep as DashaStep
 from errorfeedback.stepsizes.diana_step import DianaConvex as DianaConvex
 from errorfeedback.stepsizes.diana_step import DianaStep as DianaStep
+from errorfeedback.stepsizes.e_control_step import EControlStep as EControlStep
 from errorfeedback.stepsizes.ef21_standard import EF21Standard as EF21Standard
 from errorfeedback.stepsizes.exact_root import ExactRoot as ExactRoot
 from errorfeedback.stepsizes.inverse_L import InverseL as InverseL

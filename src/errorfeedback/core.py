@@ -51,7 +51,9 @@ class RowMemory:
     """
 
     values: PerRow
+    """The rows of a client together, in client order."""
     counts: Integers
+    """Rows of every client."""
 
 
 @dataclass(slots=True)
@@ -59,7 +61,9 @@ class Round:
     """Which round it is; random draws are keyed by (seed, t, client)."""
 
     t: int
+    """0, 1, ..."""
     seed: int
+    """Of the run."""
     step_bits: int = 0
     """Bits of a value of the step that led here, where the downlink chooses them; 0 where it does not, or nobody moved."""
 
@@ -69,7 +73,9 @@ class Point:
     """Where the clients stand: all at the same x, or each at a point of its own (lifted)."""
 
     shared: Model | None = None
+    """x, where all stand at it."""
     own: Lifted | None = None
+    """Every client's own point on its features, elsewhere."""
 
     def on(self, gather: Callable[[Model], Lifted]) -> Lifted:
         """Every client's own coordinates, whichever it is."""
@@ -91,6 +97,7 @@ class Sample:
 
     size: int
     ctx: Round
+    """The round that it is drawn in."""
     draw: int = 0
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ def compared(tmp_path_factory):
 
 def test_everything_is_written_and_every_method_takes_part_once(compared):
     _, folder, _, runs = compared
-    files = {"loss.png", "loss.svg", "report.html", "histories.json", "comparison.json", "curves"}
+    files = {"loss.png", "loss.svg", "report.html", "histories.json", "comparison.json", "curves", "states"}
     assert {path.name for path in (folder / "c").iterdir()} == files
     assert {"GD, InverseL", "GD, Automatic", "EF21 Top1, Automatic", "EF14 Top1, 1/L"} <= set(runs)
     rules = {rule for label in runs for rule in label.partition(", ")[2].split(" = ")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import pickle
 import re
+from dataclasses import replace
 from math import inf, log2
 
 import numpy as np
@@ -12,13 +13,14 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback import directions, methods
-from errorfeedback.comparison.comparison import carry_out_schedule
+from errorfeedback.comparison.comparison import Comparison, carry_out_schedule
 from errorfeedback.comparison.contest_run import ContestRun, Given, Limits, score
+from errorfeedback.comparison.paper_tables import latex_text
 from errorfeedback.comparison.schedule import Schedule
 from errorfeedback.directions.base import Direction
 from errorfeedback.experiments.store import Store
 from errorfeedback.methods.base import Method
-from errorfeedback.planner.contest import Contestant
+from errorfeedback.planner.contest import Contest, Contestant
 from errorfeedback.planner.field import Entrant, by_theorem, entrants
 from errorfeedback.registry import members
 
@@ -95,7 +97,7 @@ def test_seeds_give_bands_to_what_is_random_and_to_nothing_else(comparison, prob
 
 def test_a_second_call_runs_only_what_is_missing(comparison, problem, folder, monkeypatch):
     ran, execute = [], ContestRun.execute
-    monkeypatch.setattr(ContestRun, "execute", lambda self, watch: ran.append(self) or execute(self, watch))
+    monkeypatch.setattr(ContestRun, "execute", lambda self, *how: ran.append(self) or execute(self, *how))
     asked = {"rounds": 60, "seeds": 3, "network": LINK, "folder": folder}
     assert ef.compare(problem, METHODS, **asked).table() == comparison.table()
     assert ran == []
@@ -106,9 +108,19 @@ def test_a_second_call_runs_only_what_is_missing(comparison, problem, folder, mo
     ef.compare(problem, [*METHODS, "EF14"], **asked)
     assert ran
     assert {run.contestant.entrant for run in ran} == {"EF14 TopK(1)"}
-    ran.clear()
-    ef.compare(problem, ["DCGD"], **asked | {"rounds": 61, "seeds": 1})
-    assert {run.rounds for run in ran} == {61}
+
+
+def test_more_rounds_go_on_where_the_kept_runs_ended_and_change_no_bit(comparison, problem, folder, tmp_path, monkeypatch):
+    """Also those of a search, whose choice is made anew; without what is kept they begin at round 0."""
+    seen, execute = [], ContestRun.execute
+    monkeypatch.setattr(ContestRun, "execute", lambda self, watch, state: execute(self, seen.append, state))
+    asked = {"methods": ["DGD", "DCGD"], "rounds": 81, "seeds": 2}
+    longer = ef.compare(problem, **asked, folder=folder)
+    assert min(seen) == 60
+    seen.clear()
+    assert ef.compare(problem, **asked, folder=tmp_path).table() == longer.table()
+    assert min(seen) == 0
+    assert {round for history in entry(longer, "DGD, InverseL").seeds for round in history["round"]} == set(range(82))
 
 
 def test_a_job_goes_to_another_process_and_a_problem_of_functions_stays_in_this_one(problem):
@@ -135,6 +147,22 @@ def test_tables_are_for_papers(comparison, tmp_path):
     marked = sum(row["step"] == "in hindsight" for row in read)
     assert sum("$^\\dagger$" in line for line in body) == marked > 0
     assert "in hindsight" not in "".join(body)
+
+
+def test_a_table_that_is_longer_than_a_page_may_be_broken(comparison):
+    many = Contest(
+        [replace(each, label=f"M{k}, 2^0", entrant=f"M{k}") for k, each in enumerate(comparison.contest.entries * 3)], ""
+    )
+    text = latex_text(many)
+    assert "\\begin{longtable}" in text
+    assert text.index("\\endhead") < text.index("M0 &")
+    assert text.rstrip().endswith("\\end{longtable}")
+    assert "longtable" not in latex_text(comparison.contest)
+
+
+def test_what_train_chooses_has_no_step_in_its_name(comparison):
+    entry = replace(comparison.contest.winner, label="EF21 in few bits", entrant="EF21 in few bits", choice="automatic")
+    assert Comparison(Contest([entry], "")).table()[0]["rule"] == "automatic"
 
 
 def test_figures_have_the_width_of_a_column(comparison):
@@ -167,6 +195,11 @@ def test_everything_registered_is_in_the_field():
     for package, base, attribute in ((methods, Method, "method"), (directions, Direction, "direction")):
         taking_part = {type(getattr(entrant, attribute)) for entrant in entrants()}
         assert set(members(package, base).values()) - {ef.Steepest} <= taking_part
+
+
+def test_methods_that_are_about_compression_are_compressed():
+    """CocktailSGD without it would be FedAvg, twice."""
+    assert "CocktailSGD TopK(7)" in {entrant.name for entrant in entrants(7)}
 
 
 def test_nobody_has_a_k_that_was_not_asked_for():
@@ -247,6 +280,15 @@ def test_a_method_that_refuses_long_steps_is_tried_with_shorter_ones():
         prox.constant(3)
 
 
+def test_giant_is_tuned_by_its_own_step():
+    """Of a Newton step, a share of at most 1; gamma only says how far off a direction is shown."""
+    giant = next(entrant for entrant in entrants() if entrant.name == "GIANT")
+    assert [giant.constant(k).method.step for k in (-3, 0)] == [2.0**-3, 1.0]
+    assert giant.constant(-3).rule == giant.constant(0).rule
+    with pytest.raises(ValueError, match="the share of a Newton step"):
+        giant.constant(1)
+
+
 def test_clients_that_step_by_themselves_are_tuned_by_their_own_step():
     """The server takes the mean of their models."""
     contestant = next(entrant for entrant in entrants() if entrant.name == "FedAvg").constant(-4)
@@ -254,10 +296,25 @@ def test_clients_that_step_by_themselves_are_tuned_by_their_own_step():
     assert contestant.rule == ef.Constant(contestant.method.steps * 2.0**-4)
 
 
+def test_who_knows_nothing_of_the_server_s_penalty_has_it_within_f(problem):
+    """The same objective for everybody, and all go towards its minimum; CoCoA+ has a penalty of its own."""
+    prox, field = ef.ElasticNet(l2=np.linspace(0.1, 0.2, 15)), {entrant.name: entrant for entrant in entrants()}
+    best = ef.solve(problem, ef.DGD(), ef.InverseL(), rounds=2000, every=2000, prox=prox).history["f"][-1]
+    names = ["SCAFFOLD", "Scaffnew", "NewtonCG", "DGD, Compressed(TopK(1)) down", "EF21 TopK(1), Primal(TopK(1)) down"]
+    for contestant in (field[name].constant(-9) for name in names):
+        assert not contestant.knows(prox)
+        run = ContestRun(Given.of("p", problem, prox), contestant, 0, Limits(), 42)
+        history = run.history(run.execute(lambda t: None))
+        assert history["f"][0] == problem.value(np.zeros(15))
+        assert best < history["f"][-1] < history["f"][0]
+    with pytest.raises(ValueError, match="CoCoAPlus"):
+        ContestRun(Given.of("p", problem, prox), field["CoCoAPlus"].constant(0), 0, Limits(), 3).execute(lambda t: None)
+
+
 def test_who_cannot_take_part_is_named_with_the_reason(problem, tmp_path):
     refused = Entrant("DGD, Compressed down", ef.DGD(), downlink=ef.Compressed(ef.TopK(1)))
     schedule = Schedule(
-        Given.of("p", problem, ef.ElasticNet(l2=0.1)),
+        Given.of("p", problem, ef.ElasticNet(l1=0.1)),
         [Contestant("fine", ef.DGD(), ef.InverseL())],
         [refused],
         5,
@@ -267,6 +324,6 @@ def test_who_cannot_take_part_is_named_with_the_reason(problem, tmp_path):
     )
     carry_out_schedule(schedule, 1, lambda job, rounds, finished: None)
     assert [entry.label for entry in schedule.entries(None)] == ["fine"]
-    ((who, why),) = schedule.left_out().items()
+    ((who, why),) = schedule.left_out().items()  # and not that every step diverged: none was run
     assert who == "DGD, Compressed down"
     assert "know nothing of ElasticNet" in why

@@ -173,6 +173,8 @@ def test_a_table_of_another_shape_than_csv_promises(tmp_path):
         (['"1,200"', '"1,300"', "900"], "numbers with commas .*write them without, or --decimal ,"),
         (['"1,25"', '"1,5"', "900"], "numbers with a decimal comma"),
         (["2020-01-31", "2020-02-31", "2020-03-31"], r"looks like dates \('2020-01-31'\), but has '2020-02-31' in row 2"),
+        (["31.01.2020", "1.2.2021", "3.12.2022"], r"dates in another form than 2020-01-31 .*--date-format %d\.%m\.%Y"),
+        ([f"{60 + k}.5 kg" for k in range(30)], r"numbers with a unit \('60.5 kg'\); write the numbers alone"),
     ],
 )
 def test_what_was_not_meant_as_text_is_not_taken_as_text(tmp_path, cells, message):
@@ -180,6 +182,18 @@ def test_what_was_not_meant_as_text_is_not_taken_as_text(tmp_path, cells, messag
     refused(
         tmp_path / "t.csv", f"column 'a' looks like {message}" if "looks" not in message else message, "a,target\n" + rows
     )
+
+
+def test_all_columns_that_are_refused_are_named_at_once(tmp_path):
+    says = r"column 'a' looks like amounts with a sign .*; also column 'c' looks like dates in another form"
+    refused(tmp_path / "t.csv", says, "a,b,c,target\n$1,1,1.2.2020,x\n$2,2,3.4.2021,y\n")
+
+
+@pytest.mark.parametrize("cells", [["2wd", "4wd", "2wd"], [f"{1000 + k} {'ABCDEFGH'[k % 8]}X" for k in range(30)]])
+def test_names_that_begin_with_numbers_are_text(tmp_path, cells):
+    rows = "".join(f"{cell},{'xy'[k % 2]}\n" for k, cell in enumerate([*cells, *cells]))
+    (tmp_path / "t.csv").write_text("a,target\n" + rows)
+    assert read(str(tmp_path / "t.csv")).A.shape == (2 * len(cells), len(set(cells)))
 
 
 def test_a_table_with_semicolons_is_read_and_a_decimal_comma_is_asked_for(tmp_path):

@@ -1,64 +1,28 @@
-"""Every public name has a page, says what it is, and is shown in use by an example that runs."""
+"""Every public name has a page, says what it and its parameters are, and is shown in use by an example that runs."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
+import textwrap
+from enum import Enum
+from importlib import import_module
+from itertools import pairwise
+from typing import Protocol
 
 import command_page
 import generated_pages
+import name_examples
 import public_names
 from pages import DOCS, ROOT
 
 import errorfeedback as ef
 
-REASONS = {
-    "Errors": "what `Adaptive` asks for by itself",
-    "FullGradient": "what a simulation looks at by itself",
-    "Sketches": "what `Adaptive` asks for by itself",
-    "Host": "made by `host`",
-    "Node": "handed to a method of your own",
-    "Session": "made by an engine's `open`",
-    "Setup": "handed to an engine of your own",
-    "Step": "handed to a downlink of your own",
-    "Shared": "for methods whose clients have memory in common: tests/runtime/test_checkpoint.py",
-    "Verdict": "what a rule of your own that searches returns",
-    "Result": "made by `solve`",
-    "Comparison": "made by `compare`",
-    "Inspection": "made by `inspect`",
-    "Actors": "needs Ray: tests/engines/test_ray.py",
-    "load": "needs a data set that is not part of the project",
-    "EF21Plus": "one of a family: docs/methods.md, tests/reference",
-    "RarePAGE": "a rule of one method, tested beside it",
-    "ThreePointStep": "a rule of one family, tested beside it",
-    **{f"ThreePointV{k}": "one of a family: docs/methods.md, tests/reference" for k in range(1, 6)},
-    "Elsewhere": "the server of a federation: docs/federated.md, tests/engines",
-    "Listener": "the server of a federation: docs/federated.md, tests/engines",
-    "join": "a node of a federation: docs/federated.md, tests/engines",
-    "NotInvitedError": "raised by `join`",
-    "LivePage": "needs a browser: tests/watchers",
-    "MLflow": "needs an extra: tests/watchers",
-    "TensorBoard": "needs an extra: tests/watchers",
-    "TqdmBar": "needs an extra: tests/watchers",
-}
+REASONS = {"Actors": "needs Ray, which has an environment of its own: tests/engines/test_ray.py"}
 """Why a name has no example of its own."""
 RUN = [*sorted((DOCS / "gallery").glob("*.py")), *sorted((ROOT / "tests/extending").glob("*.py"))]
 """Programs that the build of the site, or the tests, run."""
-
-
-def used():
-    """ef.NAME, in programs that run and in doctests of the package."""
-    programs = [path.read_text(encoding="utf-8") for path in RUN]
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
-    doctests = [line for source in sources for line in source.splitlines() if line.lstrip().startswith((">>>", "... "))]
-    return {name for text in (*programs, *doctests) for name in re.findall(r"\bef\.([A-Za-z]\w*)", text)}
-
-
-def has_example(value):
-    """A doctest of its own or of a member."""
-    own = vars(value).values() if inspect.isclass(value) else ()
-    return any(">>>" in (each.__doc__ or "") for each in (value, *own))
 
 
 def says_something(value):
@@ -73,12 +37,53 @@ def test_every_public_name_says_what_it_is():
 
 def test_every_public_name_is_shown_in_use_by_an_example_that_runs():
     """Give a name without one a doctest, use it in another's, a tutorial or tests/extending, or say in REASONS why not."""
-    shown = used() | set(REASONS)
-    assert [name for name in public_names.names() if name not in shown and not has_example(getattr(ef, name))] == []
+    shown = {name for path in RUN for name in name_examples.used(path.read_text(encoding="utf-8"))} | set(
+        name_examples.elsewhere()
+    )
+    without = {name for name in public_names.names() if name not in shown and not name_examples.of(getattr(ef, name))}
+    assert without == set(REASONS)
 
 
-def test_a_reason_is_for_a_name_that_needs_one():
-    assert [name for name in set(REASONS) & set(public_names.names()) if has_example(getattr(ef, name))] == []
+def public():
+    """(name, what it is), those of the frameworks among them."""
+    for name in public_names.names():
+        yield name, getattr(ef, name)
+    for name in public_names.framework_names():
+        framework, _, bare = name.partition(".")
+        yield name, getattr(import_module(f"errorfeedback.interop.{framework}"), bare)
+
+
+def parameters(value):
+    """What a caller gives; nobody calls protocols, enumerations and errors."""
+    uncalled = inspect.isclass(value) and (issubclass(value, (Enum, Exception)) or issubclass(value, Protocol))
+    return {} if uncalled else inspect.signature(value).parameters
+
+
+def described(value):
+    """Parameters that are named in ticks where the value is described, or as fields with a docstring; where the others
+    are said to be those of another name, its parameters."""
+    ours = [kind for kind in getattr(value, "__mro__", [value]) if kind.__module__.startswith("errorfeedback")]
+    text = "\n".join(each.__doc__ or "" for each in ours)
+    said = {name for ticked in re.findall(r"`([^`]+)`", text) for name in re.findall(r"\w+", ticked)}
+    said |= set(re.findall(r"^\s*(\w+) : ", text, re.MULTILINE))  # a section of parameters, as scikit-learn has it
+    for other in re.findall(r"ptions (?:as in|are those of)\s+`(?:ef\.)?([\w.]+)`", text):
+        said |= described(dict(public())[other]) | {"options"}
+    return said.union(*(fields_with_docstrings(kind) for kind in ours if inspect.isclass(kind)))
+
+
+def fields_with_docstrings(kind):
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body
+    return {
+        field.target.id
+        for field, after in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+    }
+
+
+def test_every_parameter_of_a_public_name_is_explained():
+    """In ticks in the docstring, or by a docstring below the field."""
+    missing = {name: set(parameters(value)) - described(value) for name, value in public()}
+    assert {name: left for name, left in missing.items() if left} == {}
 
 
 def test_every_name_has_a_page_and_every_verb_a_section(tmp_path):

@@ -115,9 +115,13 @@ SETTINGS = {
 
 def count():
     """The bytes that cross MPI_Send, and those that rank 0 need not send to itself, are the history's."""
-    engine = ef.MPI()
+    say(f"counted {[count_one(name) for name in sys.argv[2:]]}")
+
+
+def count_one(name):
+    engine, before = ef.MPI(), LocalSession.round
     world = vars(engine)["world"] = Counting(engine.world)
-    problem, (method, rule) = next(problems()), SETTINGS[sys.argv[2]]
+    problem, (method, rule) = next(problems()), SETTINGS[name]
     own = 0
 
     def counted(job):
@@ -131,28 +135,30 @@ def count():
         return inner
 
     if world.rank == 0:
-        LocalSession.round = counted(LocalSession.round)
-        own += sys.argv[2:] == ["automatic"] and 2 * LOSS_FRAME_BITS // 8 * (problem.n // world.size)
-    more = {"direction": ef.Curvature(FEW, price=0.0)} if sys.argv[2] == "curvature" else {}
+        LocalSession.round = counted(before)
+        own += name == "automatic" and 2 * LOSS_FRAME_BITS // 8 * (problem.n // world.size)
+    more = {"direction": ef.Curvature(FEW, price=0.0)} if name == "curvature" else {}
     result = ef.solve(problem, method, rule, rounds=31, every=31, metrics=False, engine=engine, **more)
+    LocalSession.round = before
     crossed, stayed = world.total(world.up), world.total(own)
     # before round 0; here every rank knows all L_i, and who owns what
     setup = result.stepsize.setup_bits(problem) * result.theory.n + ownership_bits(problem.support, problem.width)
     assert 8 * (crossed + stayed) + setup == result.history["uplink_bits"][-1], (crossed, stayed)
     assert (crossed > 0) == (world.size > 1)
-    say(f"counted {crossed}")
+    return crossed
 
 
 def down():
-    """Where every feature has one owner a rank is sent only what is its own."""
-    engine = ef.MPI()
-    world = vars(engine)["world"] = Counting(engine.world)
-    n, d, c = (int(word) for word in sys.argv[2:])
-    problem = ef.synthetic(n=n, d=d, m=3, c=c)
-    options = {"rounds": 30, "every": 30, "metrics": False}
-    a, b = (ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Constant(0.01), engine=e, **options) for e in (engine, ef.Local()))
-    assert_same_bits(a, b, c)
-    say(f"down {world.total(world.down)} of {31 * 8 * d * (world.size - 1)}")
+    """What is sent down where every feature has one owner, and where all ranks have it, and what x is on all of them."""
+    d, sent, options = 3000, [], {"rounds": 30, "every": 30, "metrics": False}
+    for c in (1, 6):
+        engine = ef.MPI()
+        world = vars(engine)["world"] = Counting(engine.world)
+        problem, method, rule = ef.synthetic(n=6, d=d, m=3, c=c), ef.EF21(ef.TopK(1)), ef.Constant(0.01)
+        a, b = (ef.solve(problem, method, rule, engine=each, **options) for each in (engine, ef.Local()))
+        assert_same_bits(a, b, c)
+        sent.append(world.total(world.down))
+    say(f"down {sent[0]} {sent[1]} {31 * 8 * d * (world.size - 1)}")
 
 
 def fail():

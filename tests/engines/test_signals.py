@@ -65,6 +65,15 @@ def test_a_run_without_a_handler_ends_after_its_round_with_the_code_of_the_signa
     assert signal.getsignal(SIGTERM) is before
 
 
+@pytest.fixture
+def listens():
+    """Ctrl-C is heard: a process that a shell started in the background begins with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens")
 def test_a_signal_in_the_last_round_is_not_lost():
     with pytest.raises(Interrupted), Signals(None).listening():
         signal.raise_signal(signal.SIGINT)

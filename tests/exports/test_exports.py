@@ -93,6 +93,24 @@ def test_where_training_refused_missing_numbers_the_twin_does_too(tmp_path):
         other.predict(rows.assign(size=np.nan))
 
 
+def test_how_numbers_and_dates_are_written_is_part_of_the_model_and_of_the_twin(tmp_path):
+    """A decimal comma, days first, and a word among the numbers: said once, in training."""
+    for seed, name in enumerate(("train.csv", "new.csv")):
+        made = table(seed, ["a", "b"], gaps=True)
+        made["when"] = pandas.to_datetime(made["when"]).dt.strftime("%d.%m.%Y")
+        made["size"] = made["size"].map("{:.3f}".format).str.replace(".", ",").where(made.index % 7 > 0, "broken")
+        made.to_csv(tmp_path / name, index=False, sep=";", decimal=",")
+    said = Reading(missing=Missing.IMPUTE, decimal=",", date_format="%d.%m.%Y", number=("size",))
+    data = read(str(tmp_path / "train.csv"), said)
+    model = EF21Classifier(n_clients=3, tol=1e-3).fit(data.A, data.y)
+    save(tmp_path / MODEL, model, data.encoding, {"target": "target"})
+    saved = ef.load_model(tmp_path)
+    ours = saved.model.predict_proba(read(str(tmp_path / "new.csv"), encoding=saved.encoding).A)
+    theirs = ef.to_sklearn(saved).predict_proba(pandas.read_csv(tmp_path / "new.csv", sep=";", decimal=","))
+    assert near(theirs, ours)
+    assert np.ptp(ours[:, 0]) > 0.1
+
+
 def test_a_model_of_a_matrix_is_a_plain_logistic_regression(tmp_path):
     (tmp_path / "rows.svm").write_text("\n".join(f"{k % 2} {k % 5 + 1}:1 {k % 3 + 6}:{k}" for k in range(30)))
     data = read(str(tmp_path / "rows.svm"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from errorfeedback.planner.contest import HINDSIGHT, Contest, Entry
 from errorfeedback.plots.draw import COLUMN, save
-from errorfeedback.report.comparison_figures import SHOWN, best_of_each, overview
+from errorfeedback.report.comparison_figures import SHOWN, best_of_each, overview, varied
 from errorfeedback.report.comparison_page import comparison_page
 from errorfeedback.report.drawing import Drawing
 from errorfeedback.storage.history import History
@@ -45,6 +46,25 @@ def contest():
 def test_the_best_run_of_every_method_in_the_order_of_the_ranking(contest):
     assert [entry.label for entry in best_of_each(contest)][:5] == [f"method {k}, {HINDSIGHT}" for k in range(5)]
     assert len(best_of_each(contest)) == MANY
+
+
+def test_families_are_drawn_before_their_second_best(contest):
+    """EF21 with two ways down ranks first and second, DGD third: DGD is drawn before EF21's second."""
+    names = ["EF21 TopK(1), Changed down", "EF21 TopK(1)", *["DGD"] * 2, *(f"M{k}" for k in range(MANY))]
+    steps = ["2^-1", "2^-1", "Automatic", "InverseL", *["2^0"] * MANY]
+    entries = [
+        replace(entry, entrant=name, label=f"{name}, {step}")
+        for entry, name, step in zip(contest.entries, names, steps, strict=False)
+    ]
+    order = [entry.label for entry in varied(Contest(entries, ""))]
+    families = [f"M{k}, 2^0" for k in range(len(entries) - 4)]
+    few = SHOWN - 2
+    assert order == [
+        *("EF21 TopK(1), Changed down, 2^-1", "DGD, Automatic"),
+        *families[:few],
+        "EF21 TopK(1), 2^-1",
+        *families[few:],
+    ]
 
 
 def test_a_page_draws_a_few_and_keeps_the_others_for_who_asks(contest):

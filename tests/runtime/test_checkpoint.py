@@ -99,6 +99,45 @@ def test_every_kind_of_problem_is_rebuilt_from_the_folder(make, dtype, tmp_path)
     assert_same_bits(whole, ef.resume(broken_off(tmp_path, problem, ef.EF21(ef.TopK(2)))))
 
 
+@pytest.mark.parametrize("method", {type(method): method for method in METHODS}.values(), ids=str)
+def test_a_run_that_is_made_longer_is_bit_identical_to_one_in_one_go(method, problem, tmp_path):
+    """Round 26 was the last one and recorded as such; now it is one among others, and is not."""
+    kept = ef.Extendable(tmp_path / "states" / "run.ef")
+    assert 26 in run(problem, method, rounds=26, checkpoint=kept, engine=ef.Local(2)).history["round"]
+    rows = []
+    assert_same_bits(run(problem, method), run(problem, method, checkpoint=kept, watch=rows.append))
+    assert [row["round"] for row in rows] == [28, 35, 40]
+
+
+@pytest.mark.parametrize("rule", [ef.Automatic(), ef.Armijo()], ids=repr)
+def test_what_the_end_costs_is_billed_at_the_new_end_alone(rule, problem, tmp_path):
+    """A rule that keeps its best point compares it with the last one, which takes an exchange."""
+    method, kept = ef.EF21(ef.TopK(1)) if rule == ef.Automatic() else ef.DGD(), ef.Extendable(tmp_path / "run.ef")
+    for rounds in (17, 17, 26, 40):
+        longer = run(problem, method, rule, rounds=rounds, checkpoint=kept)
+    assert_same_bits(run(problem, method, rule), longer)
+
+
+def test_what_is_kept_of_another_run_is_refused_and_what_is_damaged_or_longer_is_not_used(problem, tmp_path, caplog):
+    kept, method = ef.Extendable(tmp_path / "run.ef"), ef.EF21(ef.TopK(1))
+    whole = run(problem, method, checkpoint=kept)
+    with pytest.raises(ValueError, match=r"another run: seed is 3 there and 4 here"):
+        run(problem, method, checkpoint=kept, seed=4)
+    rows = []
+    assert_same_bits(run(problem, method, rounds=20), run(problem, method, rounds=20, checkpoint=kept, watch=rows.append))
+    assert rows[0]["round"] == 0
+    kept.file.write_bytes(kept.file.read_bytes()[:-9])
+    assert_same_bits(whole, run(problem, method, checkpoint=kept))
+    assert "run.ef is damaged" in caplog.text
+    assert "begins at round 0" in caplog.text
+
+
+def test_a_state_that_cannot_be_kept_does_not_end_the_run(problem, tmp_path, caplog):
+    (tmp_path / "file").write_text("a file where the folder should be")
+    assert_same_bits(run(problem, ef.DGD()), run(problem, ef.DGD(), checkpoint=ef.Extendable(tmp_path / "file" / "run.ef")))
+    assert "the state of the run was not kept" in caplog.text
+
+
 def test_a_memory_that_is_lost_is_noticed(problem, tmp_path, monkeypatch):
     """Negative control: without the clients' memory the resumed run differs."""
     whole = run(problem, ef.EF21(ef.TopK(1)))

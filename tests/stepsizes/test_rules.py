@@ -97,7 +97,7 @@ def test_a_rule_runs_with_its_own_methods_and_refuses_the_others(problem, method
     fits = isinstance(method, rule.methods)
     dependent = rule is ef.MarinaIndependent and fits and not method.compressor.independent
     dependent |= rule is ef.Adaptive and not method.compressor.always
-    dependent |= fits and rule in (ef.DianaStep, ef.DianaConvex) and method.batch is not None
+    dependent |= fits and rule in (ef.DianaStep, ef.DianaConvex, ef.EControlStep) and method.batch is not None
     dependent |= fits and rule is ef.DianaConvex and not method.compressor.independent
     if fits and not dependent:
         assert ef.solve(problem, method, made, rounds=2).history["gamma"][0] > 0

@@ -114,3 +114,21 @@ def error_feedback(N, gamma, alpha, weight, L, solver):
     rise = worst.value(F[1] - F[0], errors[1] - errors[0] + gamma / 2 * inner(e[1], e[1]), solver)
     mean = worst.value(0 * F[0], sum(inner(g, g) for _, g, _ in points[:N]) / N, solver)
     return rise, mean
+
+
+def contraction(gamma, alpha, L, mu, solver):
+    """EF21 with one client and *any* contractive compressor on *any* L-smooth, mu-strongly convex f: the largest
+    V^1 / V^0, V = |g - grad f|^2 + sqrt(1 - alpha) |grad f|^2 (Berg Thomsen, Taylor, Dieuleveut 2025)."""
+    g, grad, after, sent = np.eye(4)
+    missing, none, F = after - g, np.zeros(2), np.eye(2)
+
+    def lyapunov(g, grad):
+        return inner(g - grad, g - grad) + np.sqrt(1 - alpha) * inner(grad, grad)
+
+    worst = Worst(2, 4)
+    worst.function([(0 * g, grad, F[0]), (-gamma * g, after, F[1])], L, mu)
+    worst.require(none, inner(missing - sent, missing - sent) - (1 - alpha) * inner(missing, missing))
+    worst.require(none, lyapunov(g, grad), 1.0)
+    worst.require(F[0], 0 * inner(g, g))  # values matter by their difference alone
+    worst.require(-F[0], 0 * inner(g, g))
+    return worst.value(none, lyapunov(g + sent, after), solver)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from theory.performance_estimation import descent, error_feedback
+from theory.performance_estimation import contraction, descent, error_feedback
 
 import errorfeedback as ef
 
@@ -69,3 +69,27 @@ def test_ef21_that_sends_everything_is_gradient_descent_in_the_worst_case_too():
     proof = ef.RareFeatures().proof(theory, ef.EF21(ef.TopK(2)))
     assert proof.gamma == pytest.approx(1 / theory.L)
     assert error_feedback(1, proof.gamma, 1.0, 1.0, theory.L, clarabel)[1] == pytest.approx(2 * theory.L, rel=DIGITS)
+
+
+def tight_rate(alpha, L, mu):
+    """The best step of EF21 with one client and its exact rate per round (Berg Thomsen, Taylor, Dieuleveut 2025, Theorem 2).
+    As alpha goes to 1, 2/(L + mu) and ((L - mu)/(L + mu))^2: gradient descent."""
+    s = np.sqrt(1 - alpha)
+    gamma = 2 / (L + mu) * (1 - s) / (1 + s)
+    root = np.sqrt((L - mu) ** 2 + 16 * L * mu * s / (1 + s) ** 2)
+    weight = gamma / (L + mu) * ((1 - s) * (L - mu) + (1 + s) * root)
+    return gamma, s + (1 + s) * (L - mu) * weight / 4
+
+
+@pytest.mark.parametrize("kappa", [2, 20])
+@pytest.mark.parametrize("k", [1, 5, 9], ids=["alpha = 0.1", "alpha = 0.5", "alpha = 0.9"])
+def test_ef21_on_strongly_convex_functions_has_the_published_exact_rate_and_no_step_of_ours_beats_it(k, kappa):
+    theory, method = theory_of(10, k), ef.EF21(ef.TopK(k))
+    L, mu, alpha = theory.L, theory.L / kappa, theory.alpha
+    gamma, rate = tight_rate(alpha, L, mu)
+    assert contraction(gamma, alpha, L, mu, clarabel) == pytest.approx(rate, rel=DIGITS)
+    for other in (0.97 * gamma, 1.03 * gamma):
+        assert contraction(other, alpha, L, mu, clarabel) > rate * (1 + 1e-4)
+    for rule in (ef.EF21Standard(), ef.RareFeatures(), ef.ExactRoot()):
+        ours = contraction(rule.gamma(theory, method), alpha, L, mu, clarabel)
+        assert rate * (1 - DIGITS) <= ours < 1

@@ -31,7 +31,7 @@ REFUSED = {"observe": "the gradients of a node are not looked at from outside; g
 
 
 class ExactlyOnce:
-    """A place behind its journal; without one it lives as long as its process.
+    """A `place` behind its `journal`; without one it lives as long as its process. `every`: requests between two snapshots.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)

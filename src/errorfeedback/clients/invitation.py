@@ -18,12 +18,17 @@ class Invitation:
     """
 
     host: str
+    """Where the server listens."""
     port: int
+    """And on which port."""
     certificate: str
     """SHA-256 of the server's certificate, in hexadecimal: the node talks to nobody else."""
     token: str
+    """What the node says to be let in."""
     run: int
+    """The number of the run."""
     node: str
+    """What the server calls the node."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

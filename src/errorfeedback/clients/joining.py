@@ -38,17 +38,45 @@ LARGEST = 2**31 - 1
 
 
 class NotInvitedError(ValueError):
-    """The server does not want this node."""
+    """The server does not want this node.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from dataclasses import replace
+    >>> import numpy as np
+    >>> import errorfeedback as ef
+    >>> place = ef.OwnRows(ef.least_squares(np.eye(2), [1.0, 2.0], clients=2))
+    >>> with ef.Listener({"a": range(2)}) as listener, ThreadPoolExecutor() as pool:
+    ...     guess = pool.submit(ef.join, replace(listener.invitation("a"), token="a guess"), place)
+    ...     while not guess.done():
+    ...         listener.turn(0.1)
+    >>> type(guess.exception()) is ef.NotInvitedError
+    True
+    """
 
 
 def join(
     invitation: Invitation, place: Answering, folder: Path | None = None, *, patience: float = 600.0, every: int = EVERY
 ) -> None:
-    """Answer the server until the run ends.
+    """Answer the server of the `invitation` until the run ends; `place` is who answers (`ef.OwnRows`).
 
     `folder` is where the journal is kept that brings the node back when it is killed and started again (with a snapshot
-    every so many requests); without one the server has to send again what it still has. `patience`: seconds without a
-    server before the node gives up.
+    every `every` requests); without one the server has to send again what it still has. `patience`: seconds without
+    a server before the node gives up.
+
+    >>> from threading import Thread
+    >>> import numpy as np
+    >>> import errorfeedback as ef
+    >>> place = ef.OwnRows(ef.least_squares(np.eye(2), [1.0, 2.0], clients=2))
+    >>> with ef.Listener({"a": range(2)}) as listener:
+    ...     node = Thread(target=ef.join, args=(listener.invitation("a"), place))  # on the machine that has the rows
+    ...     node.start()
+    ...     transport = listener.transport()
+    ...     problem, _ = ef.gathered(transport, 1)
+    ...     engine = ef.Elsewhere(transport)
+    ...     result = ef.solve(problem, ef.DGD(), ef.Armijo(), rounds=5, engine=engine, metrics=False)
+    >>> node.join()  # the listener has said goodbye
+    >>> result.x.round(6).tolist()
+    [1.0, 2.0]
     """
     if folder is None:
         _Node(invitation, ExactlyOnce(place, None, every), patience).live()

@@ -28,9 +28,16 @@ def lengths_of(support: Support) -> Lengths:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """A part of the clients' memory that every shard has, and has alike: arrays of any shape, in any structure."""
+    """A part of the clients' memory that every shard has, and has alike: arrays of any shape, in any structure.
+
+    >>> shards = [(np.zeros(3), Shared(np.eye(2))), (np.ones(2), Shared(np.eye(2)))]
+    >>> own, common = joined_memory(shards)
+    >>> own.tolist(), common.value.shape
+    ([0.0, 0.0, 0.0, 1.0, 1.0], (2, 2))
+    """
 
     value: Any
+    """The memory itself."""
 
 
 def joined_memory(parts: Sequence[Any]) -> Any:

@@ -15,10 +15,20 @@ from errorfeedback.stepsizes.base import Verdict
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What clients and server know of a run before round 0."""
+    """What clients and server know of a run before round 0.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1), start="compressed"), ef.Whole(), problem.x0, commands=False)
+    >>> session = ef.Local().open(problem, setup)  # what `solve` does, with any engine
+    >>> [message.frames.counts.tolist() for message in session.round(Order(Round(0, 0), setup.x, None))]
+    [[1, 1, 1, 1]]
+    """
 
     method: Method
+    """Which says what clients send."""
     downlink: Downlink
+    """How x reaches them."""
     x: Model
     """(d,): the first x."""
     commands: bool

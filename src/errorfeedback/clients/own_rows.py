@@ -115,7 +115,7 @@ class PreparedPlace(Answering, ABC):
 
 
 class OwnRows(PreparedPlace):
-    """A place that was given its rows, and lets the server know S of x = S z. `scale`: bring every feature's curvature to
+    """A place that was given its `rows`, and lets the server know S of x = S z. `scale`: bring every feature's curvature to
     about 1 (`ef.scaled`)."""
 
     def __init__(self, rows: GLM, scale: bool = False) -> None:

@@ -78,7 +78,17 @@ class Answering:
 
 
 class Host(Answering):
-    """Some clients that are asked by bytes."""
+    """Some clients that are asked by bytes: `part` has them, `support` their features, `setup` what they know of the run.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1)), ef.Whole(), problem.x0, commands=False)
+    >>> place: ef.Host = ef.host(problem, setup, 2, 4)  # the last two clients
+    >>> place.serve(Request("values", 0, bytes(1)).pack())[:1]  # done: their losses, where they stand
+    b'='
+    >>> place.serve(Request("dance", 1, b"").pack()).decode()[:46]
+    "!ValueError: a host knows nothing of 'dance'; "
+    """
 
     def __init__(self, part: LocalSession, support: Support, setup: Setup) -> None:
         self.part, self.support, self.setup = part, support, setup
@@ -203,7 +213,7 @@ def failed(error: Exception) -> bytes:
 
 
 def host(problem: Problem, setup: Setup, lo: int, hi: int) -> Host:
-    """The clients lo, ..., hi - 1 of a problem, ready to be asked."""
+    """The clients `lo`, ..., `hi` - 1 of a `problem`, ready to be asked; `setup` is what they know of the run."""
     part = LocalSession(shards_of(problem, setup, lo, hi, shards_for(problem, hi - lo)))
     return Host(part, problem.support.shard(lo, hi), setup)
 

@@ -34,9 +34,18 @@ from errorfeedback.report.comparison_figures import shown_first, single
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """All runs, ranked by what they cost until the loss is near its lowest."""
+    """All runs, ranked by what they cost until the loss is near its lowest.
+
+    >>> import errorfeedback as ef
+    >>> found = ef.compare(ef.synthetic(n=5, d=10, m=3, c=2), ["EF21"], rounds=20)
+    >>> isinstance(found, ef.Comparison), found.left_out
+    (True, {})
+    >>> [row["step"] for row in found.table()][:2], found.contest.entries[0].label
+    (['in hindsight', 'automatic'], 'EF21 TopK(1), 2^-2 in hindsight')
+    """
 
     contest: Contest
+    """The runs with their histories, the winner first."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Who could not take part, and why."""
 
@@ -102,10 +111,12 @@ def compare(
     folder: str | Path | None = None,
     jobs: int = 1,
 ) -> Comparison:
-    """Run the named methods ("all", or names like "EF21" and "DIANA") with all their step sizes on one problem.
+    """Run the named `methods` ("all", or names like "EF21" and "DIANA") with all their step sizes on one `problem`.
 
-    `network` counts time on a link, the same for all clients. With a `folder` runs are kept there, and a second call runs
-    only what is missing. `jobs`: processes side by side (a script needs `if __name__ == "__main__"` for more than one).
+    `rounds`: of every run, at most. `k`: of sparsifiers. `seeds`: runs of whatever draws at random, from `seed` on. `prox`:
+    a penalty beside f, the same for all. `network` counts time on a link, the same for all clients. With a `folder` runs
+    are kept there, and a second call runs only what is missing. `jobs`: processes side by side (for more than one a script
+    needs `if __name__ == "__main__"`).
 
     >>> import errorfeedback as ef
     >>> found = ef.compare(ef.synthetic(n=5, d=10, m=3, c=2), ["DGD", "EF21"], rounds=20)

@@ -1,7 +1,8 @@
 """One run of a comparison as a job: stored, and used again by every later comparison that asks for it.
 
 What a run is, its fingerprint says: the data and the penalty, the contestant, the seed and the limits. Its rounds are not
-part of it: a stored run serves whoever asks for no more rounds than it has, and one that ended by itself serves everybody.
+part of it: a stored run serves whoever asks for no more rounds than it has, and one that ended by itself serves everybody;
+more rounds go on from the state that is kept of it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from errorfeedback.planner.contest import Contestant
 from errorfeedback.planner.network import Network
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.problems.ridged import ridged
 from errorfeedback.runtime.checkpointing import data_of
 from errorfeedback.storage.history import History
 from errorfeedback.storage.packing import fingerprint
@@ -51,6 +54,21 @@ class Given(ProblemRecipe):
 
 
 @dataclass(frozen=True)
+class PenaltyInside(ProblemRecipe):
+    """The same objective with its penalty within f, for who knows nothing of one that the server adds."""
+
+    given: Given
+
+    @property
+    def slug(self) -> str:
+        return self.given.slug
+
+    def make(self) -> Problem:
+        assert self.given.prox is not None, "who has no penalty needs none inside"
+        return ridged(made(self.given), np.asarray(self.given.prox.l2))
+
+
+@dataclass(frozen=True)
 class Limits:
     """What ends a run early: bytes of a client up and down, or seconds on these networks."""
 
@@ -78,19 +96,21 @@ class ContestRun(Job):
     def work(self) -> int:
         return self.rounds
 
-    def execute(self, watch: Watch) -> Record:
-        turn = self.contestant.method.turn
+    def execute(self, watch: Watch, state: Path | None = None) -> Record:
+        method, prox = self.contestant.method, self.problem.prox
+        inside = prox is not None and prox.smooth and not (method.adds_penalty or self.contestant.knows(prox))
         result = self.contestant.run(
-            made(self.problem),
+            made(PenaltyInside(self.problem) if inside else self.problem),
             rounds=self.rounds,
             seed=self.seed,
-            every=turn * ceil(EVERY / turn),
+            every=method.turn * ceil(EVERY / method.turn),
             densely=DENSELY,
-            prox=self.problem.prox,
+            prox=None if inside else prox,
             networks=self.limits.networks,
             max_bytes=self.limits.bytes,
             max_seconds=self.limits.seconds,
             watch=lambda row: watch(int(row["round"])),
+            state=state,
         )
         ended = result.rounds < self.rounds
         return Record(dict(result.history), {"stopped": result.stopped, "rounds": result.rounds, "ended": ended})

@@ -16,6 +16,8 @@ from errorfeedback.planner.units import human_bytes, human_seconds
 
 SPECIAL = {"\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "^": r"\^{}", "~": r"\~{}", "$": r"\$"}
 """What LaTeX reads as something else."""
+PAGE = 45
+"""Rows that a page has room for."""
 
 
 def row(contest: Contest, entry: Entry) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def row(contest: Contest, entry: Entry) -> dict[str, Any]:
     return {
         "method": entry.entrant or entry.label,
         "step": entry.choice,
-        "rule": entry.label.removeprefix(f"{entry.entrant}, "),
+        "rule": entry.choice if entry.label == entry.entrant else entry.label.removeprefix(f"{entry.entrant}, "),
         "gamma": entry.gamma,
         "seeds": len(finals),
         "loss": entry.final,
@@ -59,7 +61,10 @@ def csv_text(contest: Contest) -> str:
 
 
 def latex_text(contest: Contest) -> str:
-    r"""A `tabular` for \usepackage{booktabs}; a step in hindsight is marked with a dagger."""
+    r"""A `tabular` for \usepackage{booktabs}, or a `longtable` where it is longer than a page; a step in hindsight is marked
+    with a dagger."""
+    long = len(contest.entries) > PAGE
+    environment, head_ends = ("longtable", [r"\endhead"]) if long else ("tabular", [])
     timed = bool(contest.network)
     columns = ["Method", "Step", r"$\gamma$", "Loss", "Rounds", "Up", "Up and down", *(["Time"] if timed else [])]
     lines = [" & ".join(_cells(row(contest, entry), timed)) + r" \\" for entry in contest.entries]
@@ -68,13 +73,14 @@ def latex_text(contest: Contest) -> str:
         [
             f"% {until}",
             r"% $^\dagger$ the best constant step 2^k, chosen in hindsight.",
-            rf"\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}",
+            rf"\begin{{{environment}}}{{ll{'r' * (len(columns) - 2)}}}",
             r"\toprule",
             " & ".join(columns) + r" \\",
             r"\midrule",
+            *head_ends,
             *lines,
             r"\bottomrule",
-            r"\end{tabular}",
+            rf"\end{{{environment}}}",
             "",
         ]
     )

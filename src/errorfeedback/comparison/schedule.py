@@ -144,8 +144,9 @@ class Schedule:
             who = job.contestant.entrant
             reasons[job.label if who in ran or not who else who] = reason
         for entrant in self.climbers:
-            if self.best(entrant) is None and entrant.name not in reasons:
-                worst = all(value == (inf, inf) for value in self.scores(entrant).values())
+            scores = self.scores(entrant).values()
+            if scores and self.best(entrant) is None:
+                worst = all(value == (inf, inf) for value in scores)
                 reasons[f"{entrant.name}, 2^k"] = "every step diverged" if worst else "its best step is outside the grid"
         return reasons
 

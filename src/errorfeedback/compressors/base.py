@@ -23,7 +23,8 @@ from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
 
 
 class Operator(ABC):
-    """A compressor bound to the support of a shard, with its buffers. `frames`: what a message takes, where it is fixed."""
+    """A compressor bound to the `support` of a shard, with its buffers. `frames`: what a message takes, where it is
+    fixed."""
 
     def __init__(self, support: Support, frames: Frames) -> None:
         self.support, self.frames = support, frames
@@ -185,6 +186,7 @@ class Sparsifier(Compressor):
     """Sends K of a client's |J_i| entries. K: an int, or one per client; min(K_i, |J_i|) is what is sent."""
 
     k: int | Sequence[int]
+    """K."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", check_k(self.k))

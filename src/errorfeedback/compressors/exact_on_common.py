@@ -34,7 +34,7 @@ def most_common(support: Support, size: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ExactOnCommon(Contractive):
-    """`common`: S0, as numbers of active features (`problem.support`); K as in TopK.
+    """`common`: S0, as numbers of active features (`problem.support`); `k`: K of the others, as in TopK.
 
     >>> from errorfeedback.sparsity.support import full_support
     >>> ExactOnCommon(common=(2,), k=1).on(full_support(1, 3))(np.array([1.0, -4.0, 2.0]), Round(0, 0)).lifted()

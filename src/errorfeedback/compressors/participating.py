@@ -39,9 +39,10 @@ def check_probabilities(given: float | Sequence[float]) -> float | tuple[float, 
 
 @dataclass(frozen=True)
 class NowAndThen(Compressor):
-    """A compressor for clients that answer with probability p_i; p: one probability, or one per client."""
+    """A compressor for clients that answer with probability p_i; `p`: one probability, or one per client."""
 
     compressor: Compressor
+    """For those that answer."""
     p: float | Sequence[float]
     always: ClassVar[bool] = False
 

@@ -53,7 +53,9 @@ class Rounded(Contractive):
     """
 
     compressor: Contractive
+    """Which entries are sent."""
     values: int | FewBits = 16
+    """Bits of each, or the few-bit compressor whose levels they have."""
     selects: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

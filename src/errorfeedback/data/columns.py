@@ -8,7 +8,8 @@ the rows, and a column without any value. A column that looks like numbers or da
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,10 +22,11 @@ from errorfeedback.core import Floats
 from errorfeedback.data.encoding import YEAR, Category, Number, date
 
 NUMBER_LIKE = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-COMMA_LIKE = re.compile(r"\s*[+-]?[\d.]+(,\d+)?\s*")
+COMMA_LIKE = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?\s*")
 THOUSANDS_LIKE = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})*(\.\d+)?\s*")
 MONEY_LIKE = re.compile(r"\s*[+-]?([$€£¥]\s*[\d.,]+|[\d.,]+\s*[%$€£¥])\s*")
-DATE_LIKE = re.compile(r"\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(\D.*)?", re.DOTALL)
+UNIT_LIKE = re.compile(r"\s*[+-]?[\d.,]*\d\s*([^\d\s.,;:_-]{1,6})\s*")
+DATE_LIKE = re.compile(r"\s*(\d{1,4})([./-])\d{1,2}[./-]\d{1,4}(\D.*)?", re.DOTALL)
 FEW = 20
 """Rows or values that are too few to say that a column names its rows."""
 MOST = 0.5
@@ -137,8 +139,9 @@ class Words:
             (
                 DATE_LIKE.fullmatch,
                 "dates in another form than 2020-01-31",
-                "--date-format %d/%m/%Y says how they are written",
+                f"--date-format {_date_format(self.values)} says how they are written",
             ),
+            (_with_unit(self.values), "numbers with a unit", "write the numbers alone"),
         ):
             alike = [bool(matches(value)) for value in self.values]
             if sum(alike) > MOST * len(alike):
@@ -179,6 +182,31 @@ class Opaque:
 
 
 Column = Numbers | Words | Opaque
+
+
+def _with_unit(values: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a value is a number with the unit that most have. Few values may well be names (2wd and 4wd), and so may what
+    has many units (postcodes: 1012 AB)."""
+    units = Counter(match[1] for match in map(UNIT_LIKE.fullmatch, values) if match)
+    ((common, _),) = units.most_common(1) if units and len(values) > FEW else [("", 0)]
+
+    def has(value: str) -> bool:
+        match = UNIT_LIKE.fullmatch(value)
+        return match is not None and match[1] == common
+
+    return has
+
+
+def _date_format(values: Sequence[str]) -> str:
+    """How the first of them is probably written.
+
+    >>> _date_format(["31.01.2020"]), _date_format(["2020/01/31"])
+    ('%d.%m.%Y', '%Y/%m/%d')
+    """
+    match = next((match for match in map(DATE_LIKE.fullmatch, values) if match), None)
+    if match is None:
+        return "%d/%m/%Y"
+    return match[2].join(("%Y", "%m", "%d") if len(match[1]) == 4 else ("%d", "%m", "%Y"))
 
 
 def _is_date(text: str) -> bool:

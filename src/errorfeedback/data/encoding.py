@@ -149,11 +149,14 @@ class Category:
 @dataclass(frozen=True)
 class Columns(Encoding):
     """The columns of a table. missing: what was done in training about values that are not there. classes: the target was
-    text, and so is '1' in a later file."""
+    text, and so is '1' in a later file. decimal, date_format: how training's file wrote numbers and dates, where it was
+    said."""
 
     columns: tuple[Number | Category, ...]
     missing: Missing = Missing.REFUSE
     classes: bool = False
+    decimal: str | None = None
+    date_format: str | None = None
 
     files = "a table with named columns (.csv, .tsv, .parquet)"
 
@@ -188,7 +191,8 @@ def to_json(encoding: Encoding) -> dict[str, Any]:
     """
     if isinstance(encoding, Columns):
         columns = [_to_json(column) for column in encoding.columns]
-        return {"missing": encoding.missing.value, "classes": encoding.classes, "columns": columns}
+        written = {"decimal": encoding.decimal, "date_format": encoding.date_format}
+        return {"missing": encoding.missing.value, "classes": encoding.classes, **written, "columns": columns}
     return _to_json(encoding)
 
 
@@ -203,7 +207,9 @@ def from_json(tree: Any) -> Encoding:
         columns = tuple(_from_json(each) for each in tree["columns"])
         if not all(isinstance(column, (Number, Category)) for column in columns):
             raise ValueError("the encoding has a column that is neither numbers nor text")
-        return Columns(columns, Missing(str(tree.get("missing"))), tree.get("classes") is True)
+        written = [tree.get(name) for name in ("decimal", "date_format")]  # None in files of earlier versions
+        _texts("how numbers and dates are written:", [each for each in written if each is not None])
+        return Columns(columns, Missing(str(tree.get("missing"))), tree.get("classes") is True, *written)
     made = _from_json(tree)
     if not isinstance(made, Encoding):
         raise ValueError(f"{tree!r} is not an encoding")

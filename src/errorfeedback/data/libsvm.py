@@ -51,11 +51,20 @@ class Dataset:
 def load(
     source: str | os.PathLike[str], *, features: int | None = None, index_base: int | None = None, limit: int = LIMIT
 ) -> Dataset:
-    """Read a LIBSVM file (also .gz, .bz2, .xz): a path, or one of the names in `errorfeedback.data.known.KNOWN`.
+    """Read the LIBSVM file `source` (also .gz, .bz2, .xz): a path, or one of the names in `errorfeedback.data.known.KNOWN`.
 
     `features` fixes the number of columns (a test file may lack the last ones); by default the largest index in the
     file, and for a known name the published number. `index_base` is the number of the first feature, 0 or 1; by default 0
-    where the file has an index 0. A test file may have none: give it the base of the training file.
+    where the file has an index 0. A test file may have none: give it the base of the training file. `limit`:
+    bytes of what a compressed file may become.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "two.svm")
+    ...     _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
+    ...     A, y = load(path)
+    >>> A.toarray().tolist(), y.tolist()
+    ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [1.0, -1.0])
     """
     file = open_libsvm(source, limit)
     if features is None:

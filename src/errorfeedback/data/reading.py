@@ -27,8 +27,9 @@ class Reading:
 
     drop, only: columns that are not features, or the only ones that are. text, number: columns to be taken as text, or as
     numbers, whatever they look like; what is no number there is missing. missing: None is `refuse` in training, and later
-    what it was in training. index_base: the number of a LIBSVM file's first feature; None is found in the training file.
-    labelled: False leaves the target out (predict). limit: bytes that a compressed file may expand to.
+    what it was in training; so are decimal ("." in training) and date_format. index_base: the number of a LIBSVM file's
+    first feature; None is found in the training file. labelled: False leaves the target out (predict). limit: bytes that a
+    compressed file may expand to.
     """
 
     target: str | None = None
@@ -41,7 +42,7 @@ class Reading:
     missing: Missing | None = None
     index_base: int | None = None
     separator: str | None = None
-    decimal: str = "."
+    decimal: str | None = None
     charset: str = "utf-8"
     date_format: str | None = None
     labelled: bool = True

@@ -5,7 +5,7 @@ of a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +59,22 @@ class TableFile(Raw):
         missing = Missing.REFUSE if reading.missing is None else reading.missing
         specs: list[Number | Category] = []
         notes: list[str] = []
+        refused: list[str] = []
         for name in _features(names, set(index) - forced, reading, notes):
             files = [each[2][name] for each in summaries]
-            spec, note = learned(name, files, impute=missing is Missing.IMPUTE, forced=name in forced)
+            try:
+                spec, note = learned(name, files, impute=missing is Missing.IMPUTE, forced=name in forced)
+            except ValueError as error:  # of all columns together: nobody wants to hear of one after the other
+                refused.append(str(error))
+                continue
             specs += [] if spec is None else [spec]
             notes += [] if note is None else [note]
+        if refused:
+            raise ValueError("; also ".join(refused))
         if not specs:
             raise ValueError(f"no column is left to learn from; the columns are {', '.join(map(repr, names))}")
-        return Columns(tuple(specs), missing, _classes(summaries, reading.target or TARGET)), notes
+        classes = _classes(summaries, reading.target or TARGET)
+        return Columns(tuple(specs), missing, classes, reading.decimal, reading.date_format), notes
 
     def encoded(self, encoding: Encoding, reading: Reading) -> Data:
         if not isinstance(encoding, Columns):
@@ -215,9 +223,18 @@ def _is_number(name: str) -> bool:
     return name.lstrip("+-").replace(".", "", 1).isdigit()
 
 
+def _as_written(reading: Reading, encoding: Encoding | None) -> Reading:
+    """The options with the decimal point and the form of dates that training's file had, where nothing else is said."""
+    known = encoding if isinstance(encoding, Columns) else Columns(())
+    return replace(
+        reading, decimal=reading.decimal or known.decimal or ".", date_format=reading.date_format or known.date_format
+    )
+
+
 def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> TableFile:
     """A table as it is. What a column is by the options or by the encoding, it is whatever it looks like in this file."""
     specs = encoding.columns if isinstance(encoding, Columns) else ()
+    reading = _as_written(reading, encoding)
     coerced = {spec.name for spec in specs if isinstance(spec, Number) and spec.coerced}
     if kind(path) == ".parquet":
         columns, index = parquet(path, reading)
@@ -232,5 +249,5 @@ def open_table(path: Path, reading: Reading, encoding: Encoding | None) -> Table
         coerced = set(named(reading.number, names, "--number"))
     for name in coerced & set(names):
         column = columns[name]
-        columns[name] = column.numbers(reading.decimal) if isinstance(column, Words) else column
+        columns[name] = column.numbers(reading.decimal or ".") if isinstance(column, Words) else column
     return TableFile(path, columns, frozenset(index))

@@ -106,9 +106,12 @@ class Curvature(Direction):
 
     adds_penalty: ClassVar[bool] = True
     compressor: Contractive = Identity()  # noqa: RUF009  (frozen)
+    """Of what is missing from a client's Hessian."""
     price: float = FROM_THE_START
     tolerance: float = 1e-5
+    """The share of all progress that may be left at the end: it says how many rounds are to come."""
     memory: int = 20
+    """Pairs that are remembered."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)

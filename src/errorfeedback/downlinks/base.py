@@ -28,17 +28,30 @@ Answers = NDArray[np.bool_] | None
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """Where the server wants to go: prox_{gamma R}(x - gamma direction)."""
+    """Where the server wants to go: prox_{gamma R}(x - gamma direction).
+
+    >>> import errorfeedback as ef
+    >>> step = ef.Step(np.array([1.0, 2.0]), gamma=0.5, prox=None, scratch=np.empty(2), asked=True)
+    >>> x = np.ones(2)
+    >>> told, memory = ef.Whole().send(None, x, step)
+    >>> told.values.tolist(), step.taken.tolist()
+    ([0.5, 0.0], [-0.5, -1.0])
+    """
 
     direction: Model
+    """What the server made of the estimate."""
     gamma: float
+    """How far to go along it."""
     prox: ElasticNet | None
+    """R, where there is a penalty."""
     scratch: Model
+    """(d,): room for one vector."""
     asked: bool
     """Somebody wants to know the step that was taken."""
     quadratic: Callable[[], Callable[[Model], float] | None] = lambda: None
     """What is believed of the curvature where the step begins: makes v -> v' B v, where there is a model."""
     taken: Model | None = None
+    """How x moved; a downlink fills it in."""
     _nowhere: Model = field(init=False, repr=False)
     _everything: Broadcast | None = field(default=None, init=False, repr=False)
 
@@ -81,7 +94,9 @@ class Broadcast:
     values: Floats
     """(d,)"""
     features: Integers | None = None
+    """The features that are told; None: all."""
     numbers: tuple[float, ...] = ()
+    """What everybody hears beside values."""
     coding: Coding = FULL
     """How the values travel."""
     unit: float = 0.0

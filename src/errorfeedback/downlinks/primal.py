@@ -35,6 +35,7 @@ class Primal(Downlink):
 
     knows_prox: ClassVar[bool] = False
     compressor: Contractive
+    """C."""
 
     def __post_init__(self) -> None:
         check_server_side(self.compressor)

@@ -46,6 +46,7 @@ class RoundedStep(Downlink):
     """
 
     values: int | FewBits = Uniform(8)  # noqa: RUF009  (frozen)
+    """The few-bit compressor whose levels a number has, or how many bits of a float."""
 
     def __post_init__(self) -> None:
         if isinstance(self.values, FewBits) and self.values.coding.block is not None:

@@ -69,7 +69,18 @@ def _losses(problem: Problem, x: Model) -> Conversation[PerClient]:
 
 
 class Session(Protocol):
-    """Open shards of one run."""
+    """Open shards of one run.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1)), ef.Whole(), problem.x0, commands=False)
+    >>> sessions: list[ef.Session] = [engine.open(problem, setup) for engine in (ef.Local(), ef.Threads(2))]
+    >>> one, two = [session.values(setup.x).tolist() for session in sessions]
+    >>> one == two
+    True
+    >>> for session in sessions:
+    ...     session.close()
+    """
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ R = TypeVar("R")
 
 
 def gathered(transport: Transport, hosts: int) -> tuple[Problem, Any]:
-    """The problem of that many hosts with rows of their own (`PreparedPlace`), as a server knows it that has none; and
-    what else they let it know: `OwnRows` S of x = S z where they scaled it, on the active features."""
+    """The problem of that many `hosts` with rows of their own (`PreparedPlace`) behind a `transport`, as a server knows it
+    that has none; and what else they let it know: `OwnRows` S of x = S z where they scaled it, on the active features."""
     problem, known, _ = introduced(transport, hosts)
     return problem, known
 

@@ -25,7 +25,29 @@ def refuse_metrics(metrics: bool) -> None:
 
 @dataclass(frozen=True)
 class Elsewhere(Engine):
-    """The problem is what `ef.gathered(transport, hosts)` gave."""
+    """The problem is what `ef.gathered(transport, hosts)` gave.
+
+    >>> import numpy as np
+    >>> import errorfeedback as ef
+    >>> class Here(ef.Transport):  # in this very process; a connection of your own carries the same bytes
+    ...     def __init__(self, places):
+    ...         self.places = places
+    ...
+    ...     def send(self, requests):
+    ...         self.answers = [place.serve(request) for place, request in zip(self.places, requests)]
+    ...
+    ...     def receive(self):
+    ...         return self.answers
+    >>> A, y = np.eye(8, 4) + np.eye(8, 4, -4), [0, 1, 1, 0, 1, 1, 0, 0]
+    >>> halves = [ef.logistic(A[rows], y[rows], clients=2) for rows in (slice(0, 4), slice(4, 8))]
+    >>> transport = Here([ef.OwnRows(rows) for rows in halves])
+    >>> problem, _ = ef.gathered(transport, 2)
+    >>> engine = ef.Elsewhere(transport)
+    >>> there = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=20, engine=engine, metrics=False)
+    >>> here = ef.solve(ef.logistic(A, y, clients=4), ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=20)
+    >>> bool((here.x == there.x).all())
+    True
+    """
 
     transport: Transport
 

@@ -16,6 +16,7 @@ class Local(Engine):
     """All shards in this process, one after the other; by default as many as keep each within the cache."""
 
     shards: int | None = None
+    """Into how many parts the clients are cut."""
 
     def __post_init__(self) -> None:
         if self.shards is not None and self.shards < 1:

@@ -33,7 +33,7 @@ from errorfeedback.wire.requests import BEHIND, Position, Request
 
 @dataclass(frozen=True)
 class Ray(Engine):
-    """So many actors. `folder`: where their journals are, on a disk that all machines of the cluster see; by default a
+    """So many `actors`. `folder`: where their journals are, on a disk that all machines of the cluster see; by default a
     temporary one, which is enough on one machine. `timeout`: seconds that an actor has for an answer.
 
     It joins the cluster that the environment names (RAY_ADDRESS) or that the program has joined, or starts one here.
@@ -70,7 +70,11 @@ class Ray(Engine):
 
 
 class Actors(Transport):
-    """Places that actors make in their constructors: hosts, or with rows of their own (`ef.OwnRows`) for `ef.gathered`."""
+    """Places that actors make in their constructors: hosts, or with rows of their own (`ef.OwnRows`) for `ef.gathered`.
+
+    `makers`: functions without arguments that make them. `names`: what errors call them. `folder` and `timeout` as in `Ray`;
+    `every`: requests between two snapshots of a journal.
+    """
 
     def __init__(
         self,

@@ -44,7 +44,8 @@ def checked(transport: Transport, answers: list[bytes]) -> list[bytes]:
 
 
 class RemoteSession:
-    """Hosts that are asked by bytes, after the clients of this process (`own`), where it has some.
+    """Hosts of a `problem` that are asked by bytes over a `transport`, after the clients of this process (`own`), where it
+    has some; `setup` is what they know of the run.
 
     `cuts`: 0, ..., n: where the clients of each part begin and the last one ends; the first part is this process's own,
     where it has one. `start`: the hosts know nothing of the run yet (`OwnRows`). `absences`: hosts may miss rounds.

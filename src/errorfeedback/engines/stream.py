@@ -53,8 +53,15 @@ class Listener:
     `nodes`: which clients every node may speak for, in the order of the clients (`engines.allow_list`): ranges (how many)
     or lists of what their nodes call them. `folder`: where the listener's key, port and tokens are kept, so that one
     that is started again after a kill is the same to its nodes; they wait for it. `patience`: seconds that a node may be
-    silent or gone. `deadline`: seconds that a node has for a round, if it may miss one (`engines.absences`), while at least
-    `quorum` nodes answer (more than half of them by default).
+    silent or gone. `host` and `port`: where nodes call (0: a free port). `largest`: bytes of the longest answer. `deadline`:
+    seconds that a node has for a round, if it may miss one (`engines.absences`), while at least `quorum` nodes answer
+    (more than half of them by default).
+
+    >>> import errorfeedback as ef
+    >>> with ef.Listener({"a": range(0, 4), "b": range(4, 9)}) as listener:
+    ...     invitation = listener.invitation("b")  # goes to b, where `ef.join` takes it (with an example of a whole run)
+    >>> invitation.node, invitation.host, invitation.port > 0
+    ('b', '127.0.0.1', True)
     """
 
     def __init__(

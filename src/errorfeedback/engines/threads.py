@@ -49,6 +49,7 @@ class Threads(Engine):
     """
 
     count: int = 2
+    """Threads."""
 
     def __post_init__(self) -> None:
         if self.count < 1:

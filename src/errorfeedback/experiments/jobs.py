@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,8 @@ class Job(ABC):
         return f"{words}-{self.fingerprint}"
 
     @abstractmethod
-    def execute(self, watch: Watch) -> Record: ...
+    def execute(self, watch: Watch, state: Path | None = None) -> Record:
+        """Do it. `state`: the file in which it may keep what a longer job of the same fingerprint goes on from."""
 
     def served_by(self, facts: Mapping[str, Any]) -> bool:
         """Whether a stored result with these facts is what the job asks for."""
@@ -98,7 +100,7 @@ class Run(Job):
     def every(self) -> int:
         return max(1, self.rounds // self.points)
 
-    def execute(self, watch: Watch) -> Record:
+    def execute(self, watch: Watch, state: Path | None = None) -> Record:
         problem = made(self.problem)
         result = ef.solve(
             problem,
@@ -132,7 +134,7 @@ class Pattern(Job):
     def label(self) -> str:
         return "pattern"
 
-    def execute(self, watch: Watch) -> Record:
+    def execute(self, watch: Watch, state: Path | None = None) -> Record:
         support = made(self.problem).support
         pairs = {"client": np.repeat(np.arange(support.n), support.sizes), "feature": support.indices}
         return Record(pairs, constants(self.problem, ef.DGD()))
@@ -146,7 +148,7 @@ class Constants(Job):
     def label(self) -> str:
         return "constants"
 
-    def execute(self, watch: Watch) -> Record:
+    def execute(self, watch: Watch, state: Path | None = None) -> Record:
         theory = ef.analyse(made(self.problem), ef.TopK(1))
         columns = {"client": np.arange(theory.n), "features": theory.sizes, "L_i": theory.L_i}
         return Record(columns, constants(self.problem, ef.EF21(ef.TopK(1))))

@@ -196,10 +196,13 @@ def _work(folder: Path, line: Connection, stop: Event) -> None:
 def _done(folder: Path, job: Job, watch: Watch) -> News:
     try:
         begin = time.process_time()  # what the job costs, also on a machine that others use
-        record = job.execute(watch)
-        Store(folder).save(job, record, time.process_time() - begin)
+        store = Store(folder)
+        record = job.execute(watch, store.state(job))
+        store.save(job, record, time.process_time() - begin)
     except (InterruptedError, BrokenPipeError):
         raise
+    except ValueError as error:  # what does not fit is refused in words
+        return News(job.work, True, str(error))
     except Exception as error:  # one failed job must not take the others with it
         return News(job.work, True, f"{type(error).__name__}: {error}")
     return News(job.work, True)

@@ -1,4 +1,5 @@
-"""Finished jobs on disk: DIR/curves/NAME-FINGERPRINT.csv with the numbers and .json with the facts.
+"""Finished jobs on disk: DIR/curves/NAME-FINGERPRINT.csv with the numbers and .json with the facts; DIR/states/ has
+what a longer run goes on from.
 
 The CSV is complete before it gets its name, so an interrupted program leaves no half of a curve behind; a checksum over
 both tells whether they are still what was computed.
@@ -27,6 +28,10 @@ class Store:
 
     def path(self, job: Job) -> Path:
         return self.folder / "curves" / f"{job.file}.csv"
+
+    def state(self, job: Job) -> Path:
+        """Where a job keeps what a longer one goes on from."""
+        return self.folder / "states" / f"{job.file}.ef"
 
     def has(self, job: Job) -> bool:
         """Whether there is a result that serves the job."""

@@ -21,8 +21,8 @@ def forms() -> dict[str, type[Export]]:
 
 
 def export(run: str | PathLike[str], to: str, out: str | PathLike[str] | None = None) -> Path:
-    """Write the model of a folder that `errorfeedback train` made (or of a model file) as `to`: csv (coefficients), sklearn
-    (a fitted scikit-learn model, pickled by joblib) or onnx. Gives the file."""
+    """Write the model of a `run`, a folder that `errorfeedback train` made (or a model file), as `to`: csv (coefficients),
+    sklearn (a fitted scikit-learn model, pickled by joblib) or onnx. Gives the file: `out`, or one in that folder."""
     known = forms()
     if to not in known:
         raise ValueError(f"to = {to!r}; it must be one of {', '.join(known)}")

@@ -3,12 +3,14 @@
 Our file of a table is read as features by an encoding; the same is done here by a `ColumnTransformer`: numbers as they are
 (missing ones filled with the median of training, and marked), text by a `OneHotEncoder` over the values that training saw,
 dates as years since the first one of training. A model of a matrix needs none of it. Numbers and text need scikit-learn
-alone where the pickle is loaded; dates need `errorfeedback` there, for scikit-learn has no transformer of dates.
+alone where the pickle is loaded; dates, and numbers among which there is text, need `errorfeedback` there, for scikit-learn
+has no transformer of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 from errorfeedback.core import Floats
+from errorfeedback.data.columns import Words
 from errorfeedback.data.encoding import YEAR, Category, Columns, Number
 from errorfeedback.data.reading import Missing
 from errorfeedback.estimators.class_models import HINGE, LOGISTIC, REST
@@ -57,8 +60,8 @@ class ScikitLearn(Export):
 
 
 def to_sklearn(saved: Saved) -> Any:
-    """A `LogisticRegression` (or its like for another loss) with our coefficients; for a table, a `Pipeline` that ends in it
-    and takes a pandas frame with the columns of the table."""
+    """`saved` (by `ef.load_model`) as a `LogisticRegression` (or its like for another loss) with our coefficients; for a
+    table, a `Pipeline` that ends in it and takes a pandas frame with the columns of the table."""
     model = twin(saved.model)
     if not isinstance(saved.encoding, Columns):
         return model
@@ -90,20 +93,22 @@ def _zeros(rows: int, coef: Floats) -> sparse.csr_matrix:
 
 def features(encoding: Columns) -> ColumnTransformer:
     """The columns of a table as the features that the model was trained with, in their order."""
-    steps = [step for column in encoding.columns for step in _steps(column, encoding.missing is Missing.IMPUTE)]
+    steps = [step for column in encoding.columns for step in _steps(column, encoding)]
     example = {column.name: _example(column) for column in encoding.columns}
     made = ColumnTransformer(steps, sparse_threshold=1.0, verbose_feature_names_out=False)
     return made.fit(frame(example))
 
 
-def _steps(column: Number | Category, impute: bool) -> Iterator[Stage]:
+def _steps(column: Number | Category, encoding: Columns) -> Iterator[Stage]:
     if isinstance(column, Category):
         values = np.array([*column.values, *([np.nan] if column.marked else [])], dtype=object)
         yield f"{column.name}=", OneHotEncoder(categories=[values], handle_unknown="ignore"), [column.name]
         return
-    fill = [SimpleImputer(strategy="constant", fill_value=column.fill)] if impute and column.fill is not None else []
+    impute = encoding.missing is Missing.IMPUTE and column.fill is not None
+    fill = [SimpleImputer(strategy="constant", fill_value=column.fill)] if impute else []
     dates = column.origin is not None
-    first = [FunctionTransformer(days)] if dates else []
+    first = [FunctionTransformer(days, kw_args={"form": encoding.date_format})] if dates else []
+    first += [FunctionTransformer(numbers, kw_args={"decimal": encoding.decimal or "."})] if column.coerced else []
     last = [FunctionTransformer(years_since, kw_args={"origin": column.origin})] if dates else []
     yield column.name, make_pipeline(*first, FLOATS, *fill, *last), [column.name]
     if column.marked:
@@ -117,10 +122,29 @@ def _example(column: Number | Category) -> Any:
     return np.zeros(1) if column.origin is None else np.zeros(1, dtype="datetime64[us]")
 
 
-def days(table: Any) -> Floats:
-    """Days since 1970 of dates, or of text such as 2020-01-31; NaN where there is none."""
-    moments = table.astype("datetime64[us]").to_numpy()
+def numbers(table: Any, decimal: str) -> Floats:
+    """The numbers of a column in which there may be text, which is missing."""
+    cells = ["" if cell is None else str(cell) for cell in table.iloc[:, 0]]
+    return Words(str(table.columns[0]), np.arange(len(cells)), tuple(cells)).numbers(decimal).values[:, None]
+
+
+def days(table: Any, form: str | None) -> Floats:
+    """Days since 1970 of dates, or of text in that form or as 2020-01-31; NaN where there is none."""
+    cells = table.iloc[:, 0]
+    if form is not None and any(isinstance(cell, str) for cell in cells):
+        moments = np.array([_moment(cell, form) for cell in cells], dtype="datetime64[us]")[:, None]
+    else:
+        moments = table.astype("datetime64[us]").to_numpy()
     return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / DAY)
+
+
+def _moment(cell: Any, form: str) -> np.datetime64 | datetime:
+    if not isinstance(cell, str):
+        return np.datetime64("NaT")
+    try:
+        return datetime.strptime(cell, form)
+    except ValueError:
+        return datetime.fromisoformat(cell)
 
 
 def years_since(days: Floats, origin: float) -> Floats:

@@ -38,6 +38,7 @@ class Method(ABC):
     """What clients and server do in a round. `State` and `ServerState` are the method's own affair."""
 
     compressor: Compressor
+    """What a client sends of a vector."""
     requires: ClassVar[type[Compressor]] = Compressor  # type: ignore[type-abstract]
     """What kind of compressor the method is defined for."""
     in_expectation: ClassVar[bool] = False

@@ -30,8 +30,8 @@ from errorfeedback.wire.message import Message
 
 @dataclass(frozen=True)
 class CoCoAPlus(StepReader):
-    """`l2`: the penalty, which the dual needs; give `prox=ef.ElasticNet(l2=...)` too to see it in the history's f. `sigma`:
-    None is gamma c.
+    """`l2`: the penalty, which the dual needs; give `prox=ef.ElasticNet(l2=...)` too to see it in the history's f. `epochs`:
+    how often a client goes over its rows in a round. `sigma`: None is gamma c.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
@@ -62,14 +62,18 @@ class CoCoAPlus(StepReader):
     def check_penalty(self, prox: ElasticNet | None) -> None:
         if prox is not None and not (prox.smooth and np.all(np.asarray(prox.l2) == self.l2)):
             raise ValueError(
-                f"CoCoAPlus(l2={self.l2}) minimises with that penalty, and not with {prox}; give both the same l2"
+                f"CoCoAPlus minimises f + (l2/2)||x||^2 with one l2 for all columns, here {self.l2}, and the penalty is "
+                "another one (l1, or weights that differ, as with scaled features or a free intercept); give both the same "
+                "l2, or no penalty"
             )
 
     def lacking(self, problem: Problem) -> str:
         if isinstance(problem, Dual) and problem.has_dual:
             return ""
         kind = type(problem).__name__
-        return f"it needs a dual step, and {kind} has none (linear models with the squared or logistic loss have)"
+        return (
+            f"it needs a dual step, and {kind} has none (linear models with the squared or logistic loss have, not scaled)"
+        )
 
     def safety(self, node: Node) -> float:
         """sigma, filled in."""

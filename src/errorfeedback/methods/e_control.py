@@ -4,14 +4,15 @@
     x+ = x - (gamma/n) sum_i h_i+,
 
 with gradients over all rows or over a minibatch. At eta = 0 it is EF21. They begin with h_i a gradient; here h_i = 0, so
-that nothing but C of something is ever sent. Their theorem asks for eta of the order alpha and a gamma of the order alpha/L,
-with constants that are not at hand; no rule here has a step size from it.
+that nothing but C of something is ever sent. Their theorems take a fixed share of alpha for eta and a gamma of the order
+alpha/L; `EControlStep` has a theorem of our own, for every eta < 2 (1 - s)/(1 + s), s = sqrt(1 - alpha).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -31,17 +32,37 @@ Memory = tuple[Lifted, Lifted]
 
 @dataclass(frozen=True)
 class EControl(Minibatched):
-    """`eta` in [0, 1]: how much of the accumulated error is fed back in a round."""
+    """`eta` in [0, 1]: how much of the accumulated error is fed back in a round. None: half of what `EControlStep`'s theorem
+    allows, (1 - s)/(1 + s) with s = sqrt(1 - alpha).
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> run = ef.solve(problem, ef.EControl(ef.TopK(1)), ef.EControlStep(), rounds=2000, every=2000)
+    >>> bool(run.history["grad_norm2"][-1] < 1e-2 * run.history["grad_norm2"][0])
+    True
+    """
 
     requires: ClassVar[type[Compressor]] = Contractive  # type: ignore[type-abstract]
     error_feedback: ClassVar[bool] = True
     memory: ClassVar[int] = 2
-    eta: float = 0.1
+    eta: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.eta <= 1:
+        if self.eta is not None and not 0 <= self.eta <= 1:
             raise ValueError(f"eta = {self.eta}; the share of the error that is fed back must be in [0, 1]")
+
+    def bind(self, support: Support) -> EControl:
+        self.compressor.check(support)
+        assert isinstance(self.compressor, Contractive), "it requires it"
+        s = sqrt(1 - float(self.compressor.alpha(support).min()))
+        return self if self.eta is not None else replace(self, eta=(1 - s) / (1 + s))
+
+    @property
+    def feedback(self) -> float:
+        """`eta`, filled in."""
+        assert self.eta is not None, "bind() fills eta in"
+        return self.eta
 
     def init(self, node: Node, ctx: Round) -> tuple[Message, Memory]:
         h, e = np.zeros((2, node.support.size), dtype=node.problem.dtype)
@@ -50,7 +71,7 @@ class EControl(Minibatched):
     def client(self, state: Memory, node: Node, ctx: Round) -> tuple[Message, Memory]:
         h, e = state
         grads = node.gradients(rows=self.rows(ctx))
-        message = node.compress(Lifted(self.eta * e + grads - h), ctx)
+        message = node.compress(Lifted(self.feedback * e + grads - h), ctx)
         message.add_to(h)
         e += grads
         e -= h

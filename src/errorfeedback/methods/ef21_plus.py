@@ -27,7 +27,14 @@ from errorfeedback.wire.message import Message, nonzeros
 
 @dataclass(frozen=True)
 class EF21Plus(ThreePoint):
-    """EF21 whose clients may forget what they have sent."""
+    """EF21 whose clients may forget what they have sent.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=40, m=5, c=4)
+    >>> run = ef.solve(problem, ef.EF21Plus(ef.TopK(1)), ef.ThreePointStep(), rounds=100)
+    >>> run.certificate.verdict
+    'held'
+    """
 
     announces: ClassVar[bool] = False
 

@@ -14,7 +14,7 @@ s_i = D^-1/2 (hess f_i(x) + ridge)^-1 D^-1/2 g on J_i, and feature j is averaged
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -31,11 +31,13 @@ from errorfeedback.wire.message import Message
 
 DONE = 1e-28
 """A residual whose square is below that share of the first one's is nothing but rounding."""
+OFFSET = 2.0**-6
+"""The gamma with which g is shown where `step` is tuned."""
 
 
 @dataclass(frozen=True)
 class GIANT(StepReader):
-    """`inner`: steps of conjugate gradients on every client.
+    """`inner`: steps of conjugate gradients on every client; `ridge` is added to its Hessian; `step`: how far to go.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=30, c=10)
@@ -55,6 +57,10 @@ class GIANT(StepReader):
         check_inner(self.inner, self.ridge)
         if not 0 < self.step <= 1:
             raise ValueError(f"step = {self.step}; the share of a Newton step must be in (0, 1]")
+
+    def tuned(self, gamma: float) -> tuple[GIANT, float]:
+        """Its own step is what can be tuned: how far off g is shown changes nothing."""
+        return replace(self, step=gamma), OFFSET
 
     @property
     def turn(self) -> int:

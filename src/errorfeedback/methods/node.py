@@ -12,7 +12,17 @@ from errorfeedback.problems.base import Problem, ReadsAhead
 
 
 class Node:
-    """Some clients at once. `scratch` is one lifted vector, which may be shared with other shards."""
+    """Some clients at once: their `problem`, and `compress`, the compressor on their features. `scratch` is one lifted
+    vector, which may be shared with other shards.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> node = ef.Node(problem, ef.TopK(1).on(problem.support), np.empty(problem.support.size))
+    >>> node.stand(np.zeros(problem.d))
+    >>> message = node.compress(node.gradients(), ef.Round(0, 0))  # the largest entry of every client's gradient
+    >>> len(message.values), len(node.own())
+    (4, 12)
+    """
 
     def __init__(self, problem: Problem, compress: Operator, scratch: Lifted) -> None:
         self.problem, self.compress, self.support = problem, compress, problem.support

@@ -17,7 +17,8 @@ from errorfeedback.wire.message import KnownLayout
 
 @dataclass(frozen=True)
 class Synchronising(Method):
-    """p: None is the share of entries that the compressor sends, the usual choice."""
+    """`p`: how often gradients are sent in full; None is the share of entries that the compressor sends, the usual
+    choice."""
 
     requires: ClassVar[type[Compressor]] = Unbiased  # type: ignore[type-abstract]
     in_expectation: ClassVar[bool] = True

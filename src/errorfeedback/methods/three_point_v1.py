@@ -24,7 +24,17 @@ from errorfeedback.wire.message import KnownLayout, Message
 
 @dataclass(frozen=True)
 class ThreePointV1(ThreePoint):
-    """What error feedback would be if the last gradient were known."""
+    """What error feedback would be if the last gradient were known.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=40, m=5, c=4)
+    >>> methods = ef.DGD(), ef.ThreePointV1(ef.TopK(1))
+    >>> runs = [ef.solve(problem, method, ef.Constant(0.02), rounds=100) for method in methods]
+    >>> [int(run.history["uplink_bits"][-1]) // 8 // problem.n for run in runs]  # no byte is saved
+    [13341, 13341]
+    >>> [round(float(run.history["f"][-1]), 4) for run in runs]
+    [1.3628, 1.3553]
+    """
 
     def constants(self, support: Support) -> Constants:
         return PerClient(np.ones(support.n)), PerClient(1 - self.alpha(support))

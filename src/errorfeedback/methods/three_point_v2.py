@@ -23,7 +23,14 @@ from errorfeedback.wire.message import Message, nonzeros
 
 @dataclass(frozen=True)
 class ThreePointV2(ThreePoint):
-    """`follower`: Q."""
+    """`follower`: Q.
+
+    >>> import errorfeedback as ef
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> method = ef.ThreePointV2(ef.TopK(1), ef.RandK(1))  # on four features alpha = 1/4, omega = 3
+    >>> [constant.tolist() for constant in method.constants(full_support(2, 4))]
+    [[0.25, 0.25], [2.25, 2.25]]
+    """
 
     in_expectation: ClassVar[bool] = True
     announces: ClassVar[bool] = False

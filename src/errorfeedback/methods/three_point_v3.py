@@ -22,7 +22,14 @@ from errorfeedback.wire.message import Message, nonzeros
 
 @dataclass(frozen=True)
 class ThreePointV3(ThreePoint):
-    """`inner`: C', any method of this family."""
+    """`inner`: C', any method of this family.
+
+    >>> import errorfeedback as ef
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> method = ef.ThreePointV3(ef.TopK(3), ef.CLAG(ef.TopK(3), zeta=2.0))  # on four features A' = 1/2, B' = 2
+    >>> [constant.tolist() for constant in method.constants(full_support(1, 4))]
+    [[0.875], [0.5]]
+    """
 
     announces: ClassVar[bool] = False
     inner: ThreePoint

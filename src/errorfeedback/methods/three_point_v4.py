@@ -22,7 +22,14 @@ from errorfeedback.wire.message import Message, nonzeros
 
 @dataclass(frozen=True)
 class ThreePointV4(ThreePoint):
-    """`first`: C', for instance entries at random, after which `compressor` takes the largest of the others."""
+    """`first`: C', for instance entries at random, after which `compressor` takes the largest of the others.
+
+    >>> import errorfeedback as ef
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> method = ef.ThreePointV4(ef.TopK(2), ef.RandK(2).contractive())  # 1/2 and 1/2 of four features are 3/4 together
+    >>> [constant.tolist() for constant in method.constants(full_support(1, 4))]
+    [[0.5], [0.5]]
+    """
 
     announces: ClassVar[bool] = False
     first: Contractive

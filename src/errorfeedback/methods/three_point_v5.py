@@ -25,7 +25,16 @@ from errorfeedback.wire.message import KnownLayout, Message
 
 @dataclass(frozen=True)
 class ThreePointV5(ThreePoint):
-    """Compressed differences of gradients, and at times whole gradients."""
+    """Compressed differences of gradients, and with probability `p` whole gradients.
+
+    >>> import errorfeedback as ef
+    >>> from errorfeedback.sparsity.support import full_support
+    >>> method = ef.ThreePointV5(ef.TopK(1), p=0.75)
+    >>> [constant.tolist() for constant in method.constants(full_support(1, 4))]
+    [[0.5], [0.375]]
+    >>> [method.synchronises(ef.Round(t, seed=0)) for t in range(1, 6)]  # everybody tosses the same coin
+    [False, True, False, True, True]
+    """
 
     in_expectation: ClassVar[bool] = True
     p: float = 0.1

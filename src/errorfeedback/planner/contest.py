@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ import numpy as np
 from errorfeedback.core import Floats
 from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Downlink
+from errorfeedback.downlinks.whole import Whole
 from errorfeedback.methods.base import Method
 from errorfeedback.planner.limits import Limit
 from errorfeedback.planner.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.runtime.extending import Extendable
 from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.stepsizes.base import StepSize
 from errorfeedback.storage.history import History
@@ -52,6 +55,15 @@ class Contestant:
     choice: str = ""
     """THEOREM, AUTOMATIC (a rule on the way) or HINDSIGHT; empty where nobody says."""
 
+    def knows(self, prox: ElasticNet) -> bool:
+        """Whether the server may add that penalty by itself."""
+        try:
+            self.method.check_penalty(prox)
+            (self.downlink or Whole()).check(self.method, prox)
+        except ValueError:
+            return False
+        return True
+
     def run(
         self,
         problem: Problem,
@@ -65,8 +77,10 @@ class Contestant:
         max_bytes: float = inf,
         max_seconds: float = inf,
         watch: Callable[[dict[str, float]], None] | None = None,
+        state: Path | None = None,
     ) -> Result:
-        """One run of it within the limits. `networks`: the link of every client."""
+        """One run of it within the limits. `networks`: the link of every client; `state`: the file of what more rounds go on
+        from."""
         wire = None if networks is None else Wire(*traffic(analyse(problem, self.method.compressor)), Pace.of(networks))
         return solve(
             problem,
@@ -81,6 +95,7 @@ class Contestant:
             stop=[Limit(max_bytes, max_seconds, wire)],
             prox=prox,
             watch=watch,
+            checkpoint=None if state is None else Extendable(state),
         )
 
     def entry(

@@ -162,18 +162,19 @@ def _rules(entrant: Entrant) -> Iterator[StepSize]:
 
 
 def _methods(offered: Sequence[Compressor], some: SomeClients, beside: Mapping[str, Any]) -> list[Method]:
-    """Every method with every compressor on offer that it is defined for, or else with some clients; `beside`: what methods
-    ask for beside their compressor, by name."""
+    """Every method with every compressor on offer that it is defined for, or else with some clients; those that take any are
+    as they are by default. `beside`: what methods ask for beside their compressor, by name."""
     made: list[Method] = []
     for kind in members(methods, Method).values():  # type: ignore[type-abstract]
         fitting = [each for each in offered if isinstance(each, kind.requires)] or [some]
-        made += [_made(kind, {**beside, "compressor": each}) for each in fitting]
+        particular = ["compressor"] if kind.requires is not Compressor else []
+        made += [_made(kind, {**beside, "compressor": each}, particular) for each in fitting]
     return list(dict.fromkeys(made))  # once, where nothing is compressed
 
 
-def _made(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
-    """One of a kind, with its own defaults and what it must be given."""
-    return kind(**{name: given[name] for name in required(kind)})
+def _made(kind: type[Kind], given: Mapping[str, Any], besides: Sequence[str] = ()) -> Kind:
+    """One of a kind, with its own defaults and what it must be given, or is asked to be."""
+    return kind(**{name: given[name] for name in {*required(kind), *besides}})
 
 
 def _others(family: ModuleType, base: type[Kind], plain: type[Kind], compressor: TopK) -> list[Kind]:

@@ -40,17 +40,32 @@ class SmoothnessConstant:
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What is known about a problem before a single round; `print` it, or take `json()`."""
+    """What is known about a problem before a single round; `print` it, or take `json()`.
+
+    >>> import errorfeedback as ef
+    >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2), rounds=0)
+    >>> seen.head()
+    ['method', 'rule', 'gamma', 'rounds', 'total', 'up', 'down', 'memory']
+    >>> seen.best("DGD").rule, len(seen.plans) == len(seen.rows())
+    ('InverseL', True)
+    """
 
     census: Census
+    """How many of everything, and who has which feature."""
     pattern: Floats
+    """The same as a picture: clients by features, in few pixels."""
     constants: list[SmoothnessConstant]
+    """L, L_i, L_plus and how each was computed."""
     plans: list[Plan]
     """The cheapest first, by time on the network where there is one, else by bits up and down."""
     trial: Trial | None
+    """Short runs on the data; None where there were none."""
     verdict: PlanVerdict
+    """What to run, and why."""
     epsilon: float
+    """The goal of the plans, as a share of ||grad f(0)||^2."""
     network: Links | None
+    """The links that time is counted on."""
     penalised: bool
     """Whether a penalty stands beside f, of which the theorems know nothing."""
 
@@ -157,11 +172,12 @@ def inspect(
     rounds: int = ROUNDS,
     compress: Compress = TopK,
 ) -> Inspection:
-    """What to run, the facts, the constants and what every theorem promises.
+    """What to run on the `problem`, the facts, the constants and what every theorem promises.
 
     `epsilon`: the goal as a share of ||grad f(0)||^2. `k`: the levels of TopK and RandK to plan (default 1, 2, 4, ...) and
-    to try (default: a few from 1 to r). `names`: what the columns are called. `prox`: the penalty beside f. `rounds` of
-    every run of the trial, which is a simulation; 0: none. `compress`: K -> the compressor that is tried.
+    to try (default: a few from 1 to r). `network`: the links, for time. `names`: what the columns are called. `prox`: the
+    penalty beside f. `rounds` of every run of the trial, which is a simulation; 0: none. `compress`: K -> the compressor
+    that is tried.
 
     >>> import errorfeedback as ef
     >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2), rounds=50)

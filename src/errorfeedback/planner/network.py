@@ -40,7 +40,8 @@ def quantity(name: str, text: str | float, units: dict[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Network:
-    """What one client's link can do: bits per second up and down, and the seconds that any message takes on top.
+    """What one client's link can do: bits per second `up` and `down`, and the seconds that any message takes on top
+    (`latency`); numbers, or texts with a unit.
 
     Where only one of the two rates is given, the other is the same; where none is, only the latency takes time.
 
@@ -118,6 +119,7 @@ class Links:
     """
 
     classes: Mapping[str, Network]
+    """Name or pattern, and the network of such clients."""
 
     def of(self, names: Sequence[Any]) -> list[Network]:
         """The network of every client."""

@@ -13,7 +13,17 @@ from errorfeedback.wire.truncated import all_digits
 
 @dataclass(frozen=True)
 class Errors(Probe):
-    """One number per client, with all digits of the run's precision."""
+    """One number per client, with all digits of the run's precision.
+
+    >>> import errorfeedback as ef
+    >>> from errorfeedback.clients.order import Order
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1), start="compressed"), ef.Whole(), problem.x0, commands=False)
+    >>> (message,) = ef.Local().open(problem, setup).round(Order(ef.Round(0, 0), setup.x, None, (ef.Errors(),)))
+    >>> missing = problem.gradients_at(setup.x) - message.lifted()
+    >>> bool((message.telemetry[:, 0] == problem.support.norms2(missing)).all())
+    True
+    """
 
     of_new_memory: ClassVar[bool] = True
 

@@ -14,7 +14,13 @@ from errorfeedback.probes.base import Hearing, Probe
 
 @dataclass(frozen=True)
 class FullGradient(Probe):
-    """Nothing is told; the simulation looks."""
+    """Nothing is told; the simulation looks.
+
+    >>> import errorfeedback as ef
+    >>> probe = ef.FullGradient()
+    >>> probe.widths(64), probe.hear(np.empty((4, 0)), Hearing(4, 0.0, lambda: 0.0, true_error2=lambda: 0.25))
+    ((), 0.25)
+    """
 
     of_new_memory: ClassVar[bool] = True
 

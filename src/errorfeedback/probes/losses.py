@@ -18,6 +18,7 @@ class Losses(Probe):
 
     wants_values: ClassVar[bool] = True
     bits: int = VALUE_BITS
+    """Of every client's number."""
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (self.bits,)

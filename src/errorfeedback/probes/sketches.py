@@ -27,7 +27,19 @@ WORD = 64
 
 @dataclass(frozen=True)
 class Sketches(Probe):
-    """`size` signed sums of g_i - grad f_i(x), in the precision of the run; the server hears ||g - grad f(x)||^2."""
+    """`size` signed sums of g_i - grad f_i(x), in the precision of the run; the server hears ||g - grad f(x)||^2.
+
+    >>> import errorfeedback as ef
+    >>> from errorfeedback.clients.order import Order
+    >>> problem = ef.synthetic(n=4, d=6, m=3, c=2)
+    >>> setup = ef.Setup(ef.EF21(ef.TopK(1), start="compressed"), ef.Whole(), problem.x0, commands=False)
+    >>> probe = ef.Sketches(1000)  # a rule asks for a few; many show what their mean is
+    >>> (message,) = ef.Local().open(problem, setup).round(Order(ef.Round(0, 0), setup.x, None, (probe,)))
+    >>> missing = problem.support.scatter(problem.gradients_at(setup.x) - message.lifted()) / problem.n
+    >>> heard = estimate(message.telemetry.sum(axis=0), problem.n)
+    >>> round(heard / float(missing @ missing), 1)
+    1.0
+    """
 
     size: int
     of_new_memory: ClassVar[bool] = True

@@ -19,6 +19,7 @@ class Slopes(Probe):
     """What is left of the slope since the last time it was asked for, in that many leading bits of a float64."""
 
     bits: int = VALUE_BITS
+    """Of every client's number."""
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (self.bits,)

@@ -90,7 +90,7 @@ class Autoencoder(Problem):
 
 
 def autoencoder(A: ArrayLike, clients: Clients, *, code: int, dtype: DTypeLike = np.float64) -> Autoencoder:
-    """The auto-encoder with a code of that many numbers over the rows of A.
+    """The auto-encoder with a `code` of that many numbers over the rows of `A`; `clients` and `dtype` as in `glm`.
 
     >>> autoencoder(np.eye(4), clients=2, code=1).value(np.zeros(8))
     1.0

@@ -29,6 +29,7 @@ class Problem(ABC):
     """
 
     support: Support
+    """Who owns which feature."""
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     """The precision of data, memory and messages."""
     columns: Integers = field(default=None)  # type: ignore[arg-type]
@@ -165,7 +166,7 @@ class CurvatureBound:
     quadratic: bool
     """The Hessians of the rows' part are constant, so that statements about H_i are exact."""
     convex: bool
-    """Every f_i is convex (the rows' part always is)."""
+    """Every f_i is convex."""
     outputs: int = 1
     """q."""
     attained: bool = True

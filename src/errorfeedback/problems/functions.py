@@ -119,12 +119,13 @@ def problem(
     seed: int = 0,
     dtype: DTypeLike = np.float64,
 ) -> Functions:
-    """A problem of d features from one function per client.
+    """A problem of `d` features from one function per client, `functions`: x -> (value, gradient).
 
     `supports`: J_i of every client, ascending; then a function takes x on J_i. Without, it takes x, and J_i is probed at
     `points` random points around x0. `rows`: how many rows every client has, where its function also takes the numbers of
     some of them. `x0`: where runs start (zeros). `lower_bound`: what f never goes below, where that is known. `smoothness`:
     every client's L_i, or `ef.Estimated()`. `check`: gradients are compared with differences of values around x0.
+    `seed`: of both. `dtype`: precision of memory and messages.
 
     >>> f = problem([lambda w: (float(w @ w), 2 * w)] * 2, [[0, 1], [1]], d=2, x0=[1.0, 3.0])
     >>> f.value(f.x0), f.gradient(f.x0).tolist()

@@ -264,7 +264,7 @@ class GLM(Problem, Bounded, Twice, Dual, ReadsAhead, Stretchable):
             rows=self.rows,
             diagonal=self.regularizer.curvature,
             quadratic=self.loss.quadratic,
-            convex=self.regularizer.convex,
+            convex=self.regularizer.convex and self.loss.convex,
             outputs=self.loss.outputs,
             attained=self.loss.attained,
         )

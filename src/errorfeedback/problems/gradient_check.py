@@ -33,7 +33,8 @@ def check_start(problem: Problem) -> None:
 
 
 def check_gradients(problem: Problem, *, seed: int = 0) -> None:
-    """Raise where some client's gradient is not that of its values, and name the client and the coordinate.
+    """Raise where some client's gradient of the `problem` is not that of its values, and name the client and the coordinate.
+    `seed`: of the points and directions that are looked at.
 
     >>> import errorfeedback as ef
     >>> wrong = lambda x: (float(x @ x), 3 * x)

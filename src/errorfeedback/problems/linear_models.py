@@ -48,12 +48,13 @@ def glm(
     dtype: DTypeLike = np.float64,
     sample_weight: ArrayLike | None = None,
 ) -> GLM:
-    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any convex loss of a prediction (or several) and a number.
+    """f_i(x) = (1/m_i) sum_rows loss(<a, x>, b) + phi_i(x), for any `loss` of a prediction (or several) and a number.
 
-    `clients` is an int (that many equal blocks of consecutive rows), one client id per row, or a partition.
-    With `intercept` a column of ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages.
-    With `sample_weight` (one number per row) f is the weighted mean over all rows, whatever the sizes of the clients:
-    f_i = n sum_rows w loss / (the sum of all w).
+    `A`: (rows, features), an array or a sparse matrix. `b`: the target of every row. `regularizer`: phi_i. `clients` is an
+    int (that many equal blocks of consecutive rows), one client id per row, or a partition. With `intercept` a column of
+    ones is appended: x[-1] is the intercept. `dtype`: precision of data, memory, messages. With `sample_weight` (one number
+    per row) f is the weighted mean over all rows, whatever the sizes of the clients: f_i = n sum_rows w loss / (the sum of
+    all w).
     """
     target = np.asarray(b)
     if target.dtype.kind not in "fiub":
@@ -66,7 +67,7 @@ def glm(
 
 
 def least_squares(A: Matrix, b: ArrayLike, clients: Clients, **options: Unpack[ModelOptions]) -> GLM:
-    """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x). Options as in `glm`.
+    """f_i(x) = (1/m_i) ||A_i x - b_i||^2 + phi_i(x). `A`, `b`, `clients` and options as in `glm`.
 
     >>> least_squares(np.eye(4), np.ones(4), clients=2).value(np.zeros(4))
     1.0
@@ -76,7 +77,7 @@ def least_squares(A: Matrix, b: ArrayLike, clients: Clients, **options: Unpack[M
 
 def huber(A: Matrix, b: ArrayLike, clients: Clients, *, width: float = 1.35, **options: Unpack[ModelOptions]) -> GLM:
     """f_i(x) = (1/m_i) sum_rows h(<a, x> - b) + phi_i(x): h is the square up to `width`, and grows linearly beyond.
-    Other options as in `glm`.
+    `A`, `b`, `clients` and other options as in `glm`.
 
     >>> huber(np.eye(4), [1.0, -1.0, 1.0, 100.0], clients=2, width=1.0).value(np.zeros(4))
     50.5
@@ -86,7 +87,8 @@ def huber(A: Matrix, b: ArrayLike, clients: Clients, *, width: float = 1.35, **o
 
 def poisson(A: Matrix, b: ArrayLike, clients: Clients, **options: Unpack[ModelOptions]) -> GLM:
     """f_i(x) = (1/m_i) sum_rows (exp(z) - b z + b log b - b) + phi_i(x), z = <a, x>: half of the deviance of counts b with
-    the mean exp(z). Nothing bounds its curvature: `ef.Armijo()` is the rule for it. Options as in `glm`.
+    the mean exp(z). Nothing bounds its curvature: `ef.Armijo()` is the rule for it. `A`, `b`, `clients` and
+    options as in `glm`.
 
     >>> poisson(np.eye(4), [1, 1, 0, 1], clients=2).value(np.zeros(4))
     0.25
@@ -97,8 +99,8 @@ def poisson(A: Matrix, b: ArrayLike, clients: Clients, **options: Unpack[ModelOp
 def logistic(
     A: Matrix, y: ArrayLike, clients: Clients, *, classes: tuple[Any, Any] | None = None, **options: Unpack[ModelOptions]
 ) -> GLM:
-    """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); y in any two values, the larger one is +1.
-    `classes` names the two where the rows at hand need not have both. Other options as in `glm`.
+    """f_i(x) = (1/m_i) sum_rows log(1 + exp(-y <a, x>)) + phi_i(x); `y` in any two values, the larger one is +1.
+    `classes` names the two where the rows at hand need not have both. `A`, `clients` and other options as in `glm`.
 
     >>> logistic(np.eye(4), ["no", "yes", "no", "yes"], clients=2).classes
     ('no', 'yes')
@@ -110,8 +112,8 @@ def logistic(
 def squared_hinge(
     A: Matrix, y: ArrayLike, clients: Clients, *, classes: tuple[Any, Any] | None = None, **options: Unpack[ModelOptions]
 ) -> GLM:
-    """f_i(x) = (1/m_i) sum_rows max(0, 1 - y <a, x>)^2 + phi_i(x): a linear support vector machine. y, `classes` and other
-    options as in `logistic`.
+    """f_i(x) = (1/m_i) sum_rows max(0, 1 - y <a, x>)^2 + phi_i(x): a linear support vector machine. `A`, `y`,
+    `clients`, `classes` and other options as in `logistic`.
 
     >>> squared_hinge(np.eye(4), [0, 1, 0, 1], clients=2).value(np.array([-1.0, 0.0, 1.0, 2.0]))
     1.25
@@ -124,8 +126,8 @@ def softmax(
     A: Matrix, y: ArrayLike, clients: Clients, *, classes: Sequence[Any] | None = None, **options: Unpack[ModelOptions]
 ) -> GLM:
     """f_i(X) = (1/m_i) sum_rows (log sum_k exp(z_k) - z_y) + phi_i(X), z = X'a: multinomial regression for any number of
-    classes. X is (columns, classes), row after row, in the order of the classes: those of y, sorted, or `classes` where the
-    rows at hand need not have all. Other options as in `glm`.
+    classes. X is (columns, classes), row after row, in the order of the classes: those of `y`, sorted, or `classes` where
+    the rows at hand need not have all. `A`, `clients` and other options as in `glm`.
 
     >>> round(softmax(np.eye(4), ["a", "b", "c", "a"], clients=2).value(np.zeros(12)), 6)
     1.098612

@@ -21,7 +21,7 @@ from errorfeedback.problems.scaling import Scaled
 
 
 def sampling_noise(problem: Problem, batch: int, at: Model | None = None) -> PerClient:
-    """sigma_i^2 of every client for batches of so many rows: at x, or a bound for all x.
+    """sigma_i^2 of every client of the `problem` for batches of `batch` rows: `at` x, or a bound for all x.
 
     >>> import errorfeedback as ef
     >>> problem = ef.least_squares([[1.0], [1.0], [1.0], [1.0]], [0.0, 2.0, 5.0, 5.0], clients=2)

@@ -47,7 +47,9 @@ class Shuffled(Partition):
     """
 
     n: int
+    """Clients."""
     seed: int = 0
+    """Of the shuffle."""
 
     def __post_init__(self) -> None:
         _check_count(self.n)
@@ -66,6 +68,7 @@ class InOrder(Partition):
     """
 
     n: int
+    """Clients."""
 
     def __post_init__(self) -> None:
         _check_count(self.n)
@@ -84,6 +87,7 @@ class ByGroup(Partition):
     """
 
     ids: Sequence[Any] | NDArray[Any]
+    """For every row, whose it is."""
 
     def rows(self, total: int) -> Rows:
         ids = np.asarray(self.ids)

@@ -19,7 +19,7 @@ from errorfeedback.problems.base import Problem
 
 @dataclass(frozen=True, eq=False)
 class ElasticNet:
-    """l1 and l2: one number for all columns of the data, or one per column.
+    """`l1` and `l2`: one number for all columns of the data, or one per column.
 
     >>> x = np.array([3.0, -0.5])
     >>> ElasticNet(l1=1.0, l2=1.0).step(x, gamma=1.0)

@@ -35,6 +35,7 @@ class NonconvexPenalty:
     """
 
     lam: float
+    """How much the penalty counts."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.lam) and self.lam >= 0):

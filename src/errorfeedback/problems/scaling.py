@@ -207,8 +207,8 @@ def on_columns(problem: Problem, operation: np.ufunc, x: PerColumn, scale: Model
 
 
 def scaled(problem: Problem, *, power: float | None = 1.0, l2: float | PerColumn = 0.0) -> Scaled:
-    """The problem with every feature's curvature (and the penalty's, l2, one number or one per column) brought to about 1;
-    with another `power` in (0, 1] to the (1 - power)-th power of what it was, and with None by how dense the feature is.
+    """The `problem` with every feature's curvature (and the penalty's, `l2`, one number or one per column) brought to about
+    1; with another `power` in (0, 1] to the (1 - power)-th power of what it was, and with None by how dense the feature is.
 
     >>> import errorfeedback as ef
     >>> problem = scaled(ef.least_squares([[1e6, 0.0], [0.0, 1e-3]], [1.0, 1.0], clients=2))

@@ -58,7 +58,10 @@ def synthetic(
     regularizer: Regularizer | None = None,
     dtype: DTypeLike = np.float64,
 ) -> GLM:
-    """n clients with m rows each; every one of the d features on exactly c clients.
+    """`n` clients with `m` rows each; every one of the `d` features on exactly `c` clients.
+
+    `v`: how far the first client stands out. `noise`: p, of the targets. `seed`: of all draws. `spectrum`: "code" or "text".
+    `regularizer`: a penalty within f. `dtype`: precision of data, memory, messages.
 
     >>> synthetic(n=10, d=20, m=3, c=2).support.c
     2

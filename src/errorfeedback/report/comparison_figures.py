@@ -5,6 +5,7 @@ A curve is that of the typical seed; its band goes from the least to the largest
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,8 +24,18 @@ ROUNDING = {LOSS: 1e-12, GRADIENT: 1e-22}
 
 
 def shown_first(contest: Contest) -> list[Entry]:
-    """The best run of every method, of those that rank first."""
-    return best_of_each(contest)[:SHOWN]
+    """What is drawn where nobody chooses."""
+    return varied(contest)[:SHOWN]
+
+
+def varied(contest: Contest) -> list[Entry]:
+    """The best run of every method; first the best of every family, EF21 once however many ways down it has, as far as there
+    is room; then the others in the order of the ranking."""
+    families: dict[str, Entry] = {}
+    for entry in contest.entries:
+        families.setdefault(re.split("[ ,]", entry.entrant)[0], entry)
+    first = list(families.values())[:SHOWN]
+    return [*first, *(entry for entry in best_of_each(contest) if entry not in first)]
 
 
 def best_of_each(contest: Contest) -> list[Entry]:
@@ -47,8 +58,8 @@ def axes(contest: Contest) -> dict[str, Axis]:
 
 
 def overview(contest: Contest) -> Figure:
-    """Both quantities: the best run of every method, those that rank behind the first few only when asked for."""
-    entries = best_of_each(contest)
+    """Both quantities: the best run of every method, those behind the first few only when asked for."""
+    entries = varied(contest)
     panels = [
         Lines(
             quantity.label, [_curve(contest, entry, of, place) for place, entry in enumerate(entries)], quantity, legend=last
@@ -59,7 +70,9 @@ def overview(contest: Contest) -> Figure:
         f" Time on the network: {contest.network}; a round lasts as long as its slowest client." if contest.network else ""
     )
     bands = " Bands: from the least to the largest over the seeds." if any(len(entry.seeds) > 1 for entry in entries) else ""
-    hidden = f" The first {SHOWN} are drawn; click a name for the others." if len(entries) > SHOWN else ""
+    hidden = (
+        f" The best of the first {SHOWN} families are drawn; click a name for the others." if len(entries) > SHOWN else ""
+    )
     return Figure("loss", panels, axes(contest), columns=1, caption=f"The best run of every method.{hidden}{bands}{network}")
 
 

@@ -12,9 +12,9 @@ from errorfeedback.report.page import Block, Cell, Code, Details, Drawing, Page,
 SHARES = (0.5, 0.1, 0.01, 0.001)
 """What is left of the way from the start to the best loss, in the table of targets."""
 COUNTED = (
-    "Counted up: whole frames with their heads, values, indices, what a rule asks for, first uploads and the scaling's "
-    "exponents. Counted down: every client's part of the model, a rule's commands and the scales. Not counted: the headers "
-    "of the protocol below (TCP, TLS), and how the server comes to know who owns which feature."
+    "Counted up: whole frames with their heads, values, indices, what a rule asks for, first uploads, who owns which "
+    "feature, and the exponents of the scaling. Counted down: each client's part of the model, a rule's commands, scales. "
+    "Not counted: the headers of the protocol below (TCP, TLS)."
 )
 IN_HINDSIGHT = (
     f"“2^k {HINDSIGHT}” is the best constant step on the grid of powers of two: the one with the lowest loss at the end, "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,22 @@ from errorfeedback.storage.files import FORMAT
 from errorfeedback.storage.packing import fingerprint
 
 LONG = 200
+
+
+class StateWriter(Protocol):
+    """What the loop asks of whoever keeps its state."""
+
+    snapshot: dict[str, Any] | None
+    """The state that the run goes on from."""
+
+    def due(self, t: int, last: bool) -> bool:
+        """Whether to keep the state after round t."""
+
+    def save(self, t: int, snapshot: dict[str, Any]) -> None:
+        """Keep the state before round t."""
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Around the run: what signals do to it."""
 
 
 @dataclass(eq=False)

@@ -31,7 +31,7 @@ def resume(
     watch: Callable[[dict[str, float]], None] | None = None,
     expected: dict[str, Any] | None = None,
 ) -> Result:
-    """Finish the run that `solve(..., checkpoint=ef.Checkpoint(folder))` began, on any engine.
+    """Finish the run that `solve(..., checkpoint=ef.Checkpoint(folder))` began, on any `engine`; `watch` sees its rows.
 
     `problem` saves reading the data from the folder; other data are refused, and so is a run whose options of `solve` are
     not the `expected` ones. A run that was finished is returned as it is.

@@ -23,7 +23,7 @@ from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, widths_of
 from errorfeedback.problems.base import Twice
 from errorfeedback.problems.proximal import ElasticNet
-from errorfeedback.runtime.checkpointing import CheckpointWriter
+from errorfeedback.runtime.checkpointing import StateWriter
 from errorfeedback.runtime.clock import Clock
 from errorfeedback.runtime.guard import LAST, Guard
 from errorfeedback.runtime.ledger import Ledger
@@ -81,7 +81,7 @@ class Server:
         due: Callable[[int], bool],
         metrics: bool,
         watch: Watch | None,
-        writer: CheckpointWriter | None,
+        writer: StateWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
         commands, bends, along_g = self.stepsize.commands, self.direction.hessians is not None, self.direction.is_estimate
@@ -257,7 +257,7 @@ class Server:
                 watch(row)
         return row
 
-    def _save(self, writer: CheckpointWriter | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
+    def _save(self, writer: StateWriter | None, t: int, stopped: str, s: State, clock: Clock, session: Session) -> None:
         """A checkpoint after round t, where one is due."""
         if writer is not None and writer.due(t, bool(stopped)):
             with clock.paused():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,8 @@ from errorfeedback.plots.run_curves import RunCurves
 from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.agreement import agree, of_run
-from errorfeedback.runtime.checkpointing import CheckpointWriter, checkpointing, identity
+from errorfeedback.runtime.checkpointing import CheckpointWriter, StateWriter, checkpointing, identity
+from errorfeedback.runtime.extending import Extendable, extending
 from errorfeedback.runtime.ledger import Ledger, ownership_bits
 from errorfeedback.runtime.observer import Observer
 from errorfeedback.runtime.server import Server
@@ -45,17 +46,31 @@ PLOTTED = ("f", "grad_norm2", "gamma")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The model and what led to it."""
+    """The model and what led to it.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=200, every=100)
+    >>> result.stopped, result.certificate.verdict, len(result.x)
+    ('ran all 200 rounds', 'held', 20)
+    >>> list(result.facts())
+    ['rounds', 'f', '||grad f||^2', 'step', 'bytes up per client', 'bytes down per client', 'stopped', 'certificate']
+    """
 
     x: PerColumn
     """One entry per column of the data."""
     history: History
+    """A row for every round that was recorded."""
     theory: Theory
+    """The constants of the problem with the compressor."""
     method: Method
+    """With all that it chose for the problem."""
     stepsize: StepSize
+    """The rule."""
     rounds: int
     """Rounds that were run."""
     every: int
+    """How far apart the recorded rounds are."""
     stopped: str
     """Why the run ended."""
     returned: str
@@ -112,17 +127,19 @@ def solve(
     watch: Callable[[dict[str, float]], None] | None = None,
     prox: ElasticNet | None = None,
     stop: Sequence[Stop] = (),
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Checkpoint | Extendable | None = None,
 ) -> Result:
-    """Run `rounds` rounds from x0 (zeros by default, or where a problem of your own starts) and record every `every`-th, the
-    first `densely` and the last.
+    """Run `rounds` rounds from `x0` (zeros by default, or where a problem of your own starts) and record every `every`-th,
+    the first `densely` and the last.
 
-    `direction` is what the server makes of the estimate (`Steepest()`), `downlink` how its step reaches the clients
-    (`Whole()`: x on J_i). `metrics=False` records rounds, step sizes, bits and seconds only, and f where a rule hears it
-    in every round. `f_star` is a lower bound on f (the problem's own by default). `watch` sees every recorded row, with
-    the clock stopped. `prox` is added to f by the server alone; f in the history includes it, grad_norm2 does not.
-    `stop` ends the run early (`runtime.stopping`). `checkpoint` says where and how often the state is written (with the
-    clock stopped) from which `resume` goes on.
+    `method` is how the gradient of the `problem` is estimated under compression, `stepsize` how far to go, `seed` what
+    random draws are keyed by, `engine` where the clients live (`Local()`). `direction` is what the server makes of the
+    estimate (`Steepest()`), `downlink` how its step reaches the clients (`Whole()`: x on J_i). `metrics=False` records
+    rounds, step sizes, bits and seconds only, and f where a rule hears it in every round. `f_star` is a lower bound on f
+    (the problem's own by default). `watch` sees every recorded row, with the clock stopped. `prox` is added to f by the
+    server alone; f in the history includes it, grad_norm2 does not. `stop` ends the run early (`runtime.stopping`).
+    `checkpoint` says where and how often the state is written (with the clock stopped) from which `resume` goes on;
+    `Extendable(file)` keeps what the same call with more rounds goes on from.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
@@ -163,8 +180,17 @@ def solve(
     engine.converse(lambda seat: agree(lambda: of_run(problem, engine, options), seat))
     if checkpoint is None:
         return carry_out(problem, **options, engine=engine, watch=watch, writer=None)
-    with checkpointing(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint)) as writer:
+    with _writing(problem, options, checkpoint, engine) as writer:
         return carry_out(problem, **options, engine=engine, watch=watch, writer=writer)
+
+
+def _writing(
+    problem: Problem, options: dict[str, Any], checkpoint: Checkpoint | Extendable, engine: Engine
+) -> AbstractContextManager[StateWriter | None]:
+    """Who keeps the state of the run."""
+    if isinstance(checkpoint, Extendable):
+        return extending(checkpoint, problem, options, engine)
+    return checkpointing(Folder(Path(checkpoint.folder)), engine, lambda: _begun(problem, options, checkpoint))
 
 
 def _begun(problem: Problem, options: dict[str, Any], checkpoint: Checkpoint) -> CheckpointWriter:
@@ -193,7 +219,7 @@ def carry_out(
     stop: Sequence[Stop],
     engine: Engine,
     watch: Callable[[dict[str, float]], None] | None,
-    writer: CheckpointWriter | None,
+    writer: StateWriter | None,
 ) -> Result:
     """`solve` with every option checked and filled in, from the start or from the writer's checkpoint."""
     method = method.bind(problem.support).suited(problem)

@@ -20,6 +20,7 @@ from errorfeedback.problems.autoencoder import Autoencoder
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.problems.ridged import Ridged
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.problems.spread import Spread
 from errorfeedback.runtime.stopping import Stop
@@ -103,6 +104,13 @@ def _(problem: Scaled) -> None:
     check_problem(problem.inner)
     _require(problem.inner.support.size == problem.support.size and problem.inner.d == problem.d, "another scaled problem")
     _check_floats("scales", problem.scale, (problem.d,), problem.dtype)
+
+
+@_check_kind.register
+def _(problem: Ridged) -> None:
+    check_problem(problem.inner)
+    _require(problem.inner.support.size == problem.support.size and problem.inner.d == problem.d, "another problem inside")
+    _check_floats("penalties", problem.l2, (problem.d,), problem.dtype)
 
 
 @_check_kind.register

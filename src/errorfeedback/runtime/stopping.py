@@ -73,7 +73,9 @@ class Budget(Stop):
     """
 
     bytes: float = inf
+    """Up, of the mean client."""
     seconds: float = inf
+    """Of the run's own clock, which stops while metrics are computed."""
 
     def __post_init__(self) -> None:
         for name in ("bytes", "seconds"):

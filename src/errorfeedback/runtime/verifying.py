@@ -11,7 +11,8 @@ from errorfeedback.theory.certificate import GUESSED, UNBOUNDED, Certificate, ch
 
 
 def verify(result: Result) -> Certificate:
-    """Check Theorem 1, as published, on the history of an EF21 run with a constant step size, whatever rule gave it."""
+    """Check Theorem 1, as published, on the history of the `result` of an EF21 run with a constant step size, whatever rule
+    gave it."""
     h = result.history
     if not isinstance(result.method, EF21) or result.method.unproved:
         raise ValueError(f"Theorem 1 is about EF21 from g_i^0 in R^d_i, not about {result.method}")

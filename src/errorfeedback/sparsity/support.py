@@ -41,12 +41,15 @@ class Support:
     indices: Integers
     """(sum |J_i|,): the feature at each position, ascending within a segment."""
     d: int
+    """Features."""
     first: int = 0
+    """The number of this shard's first client among all."""
     counts: Integers = field(default=None)  # type: ignore[arg-type]
     """(d,): |I_j| over *all* clients, also in a shard."""
     earlier: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """The features of all clients before this shard's first, one client after the other."""
     n_total: int = 0
+    """All clients, also in a shard."""
     outputs: int = 1
     """How many numbers in a row belong to one feature of the data."""
 

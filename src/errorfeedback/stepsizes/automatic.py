@@ -101,7 +101,9 @@ class Automatic(StepSize):
     commands: ClassVar[bool] = True
     guess: float | None = None
     setpoint: float = 0.45
+    """The share of the slope that is to be left after a step, once the first rounds are over."""
     gain: float = 0.4
+    """How fast gamma follows what is left."""
 
     def __post_init__(self) -> None:
         if self.guess is not None and not (isfinite(self.guess) and self.guess > 0):

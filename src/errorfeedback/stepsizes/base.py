@@ -57,7 +57,11 @@ class Move:
 
 
 class Verdict(Enum):
-    """What a rule wants to happen with the point it has just seen."""
+    """What a rule wants to happen with the point it has just seen.
+
+    >>> [verdict.name for verdict in Verdict if verdict.goes_back]
+    ['RESTORE', 'RETRY']
+    """
 
     GO = "step from here"
     KEEP = "remember this point and the clients' memory, then step from here"

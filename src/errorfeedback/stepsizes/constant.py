@@ -19,6 +19,7 @@ class Constant(Fixed):
     claims: ClassVar[bool] = False
     any_direction: ClassVar[bool] = True
     value: float
+    """gamma."""
 
     def __post_init__(self) -> None:
         if not (isfinite(self.value) and self.value > 0):

@@ -33,7 +33,7 @@ class Convex(LyapunovRule):
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
 
     def missing(self, theory: Theory) -> str:
-        return "" if theory.convex else "some f_i is not convex (the penalty is not)"
+        return "" if theory.convex else "some f_i is not convex (the loss or the penalty is not)"
 
     def shares(self, theory: Theory) -> PerClient:
         return positive(PerClient(theory.rows_L_i * theory.xi_i**2), theory)

@@ -11,7 +11,10 @@ Psi = f - f* + w G the bracket K = L/2 + w L_plus^2/theta must have gamma K <= 1
 equalities at w = A/(4 K theta), where K^2 - K L/2 - M^2/4 = 0 and gamma = 1/(2 K). Then
 E Psi+ <= Psi - (gamma/2)||grad f(x)||^2.
 
-Convex f_i have (1 + 6 omega/n)^-1/L_max (Gorbunov, Hanzely, Richtarik 2020, in their unified form), which needs no xi.
+Convex f_i have (1 + 6 omega/n)^-1/L_max (Gorbunov, Hanzely, Richtarik 2020), which needs no xi. In their form, with
+D = f(x) - f* and s = (1/n) sum_i ||h_i - grad f_i(x*)||^2, E||g||^2 <= 2 A D + B s and E s+ <= (1 - rate) s + 2 C D have
+A = (1 + 2 omega/n) L_max, B = 2 omega/n, C = rate L_max, and gamma = 1/(A + C M) for M = 2 B/rate: then
+E Psi+ <= Psi for Psi = ||x - x*||^2 + M gamma^2 s.
 """
 
 from __future__ import annotations

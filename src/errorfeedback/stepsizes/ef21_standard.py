@@ -34,6 +34,7 @@ class EF21Standard(Proved):
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
     alpha: str = "K/d"
+    """Which contraction: "K/d" or "K/|J_i|"."""
 
     def __post_init__(self) -> None:
         if self.alpha not in ALPHAS:

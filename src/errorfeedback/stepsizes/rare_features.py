@@ -22,6 +22,7 @@ class RareFeatures(Proved):
 
     methods: ClassVar[tuple[type[Method], ...]] = (EF21,)
     alpha: str = "K/|J_i|"
+    """Which contraction: "K/d" or "K/|J_i|"."""
 
     def __post_init__(self) -> None:
         if self.alpha not in ALPHAS:

@@ -23,7 +23,15 @@ from errorfeedback.theory.proof import Proof
 
 @dataclass(frozen=True)
 class ThreePointStep(Fixed):
-    """For CLAG and LAG, EF21Plus, and ThreePointV1 to V5."""
+    """For CLAG and LAG, EF21Plus, and ThreePointV1 to V5.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=40, m=5, c=4)
+    >>> theory = ef.analyse(problem, ef.TopK(1))
+    >>> lazy = [ef.ThreePointStep().gamma(theory, ef.CLAG(ef.TopK(1), zeta)) for zeta in (0.0, 1000.0)]
+    >>> [round(gamma, 5) for gamma in (ef.ExactRoot().gamma(theory), *lazy)]  # zeta = 0 is EF21
+    [0.01043, 0.01043, 0.00209]
+    """
 
     methods: ClassVar[tuple[type[Method], ...]] = (ThreePoint,)
 

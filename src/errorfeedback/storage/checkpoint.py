@@ -33,8 +33,11 @@ class Checkpoint:
     """Write a checkpoint every so many rounds, or every so many seconds (by default every 1,000 rounds)."""
 
     folder: str | Path
+    """Where they go; `ef.resume` is given the same."""
     every: int | None = None
+    """Rounds between two."""
     seconds: float | None = None
+    """Seconds between two, in place of rounds."""
 
     def __post_init__(self) -> None:
         if self.every is not None and self.seconds is not None:

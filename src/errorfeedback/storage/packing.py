@@ -30,8 +30,8 @@ K = TypeVar("K", bound=type[Any])
 
 
 def storable(kind: K) -> K:
-    """Declare that checkpoints may hold a frozen dataclass of your own (a method, a loss, a problem, ...), and that whoever
-    goes on from one may make it again. Use it as a decorator, above `@dataclass(frozen=True)`.
+    """Declare that checkpoints may hold `kind`, a frozen dataclass of your own (a method, a loss, a problem, ...), and that
+    whoever goes on from one may make it again. Use it as a decorator, above `@dataclass(frozen=True)`.
 
     >>> from dataclasses import dataclass
     >>> @storable

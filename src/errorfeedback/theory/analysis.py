@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def xi(alpha: float) -> float:
-    """sqrt(beta/theta) = (sqrt(1 - alpha) + 1 - alpha)/alpha (Lemma 11).
+    """sqrt(beta/theta) = (sqrt(1 - alpha) + 1 - alpha)/alpha (Lemma 11), `alpha` in (0, 1] the contraction.
 
     >>> xi(1.0), xi(0.75)
     (0.0, 1.0)
@@ -46,7 +46,9 @@ class Theory:
     """
 
     problem: Problem
+    """Whose constants they are."""
     compressor: Compressor
+    """Whose alpha or omega it is."""
     _memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def memo(self, key: Hashable, make: Callable[[Theory], T]) -> T:

@@ -33,7 +33,17 @@ SILENCE = 5.0
 
 
 class LivePage(RunWatcher):
-    """`clients`: how many share the bytes; `title`: what the page is called."""
+    """`clients`: how many share the bytes; `title`: what the page is called.
+
+    >>> from urllib.request import urlopen
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> with ef.LivePage(clients=problem.n, title="a try") as live:
+    ...     page = urlopen(live.url).read().decode()  # what a browser gets
+    ...     result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=30, watch=live)
+    >>> "<html" in page, len(live.rows)
+    (True, 31)
+    """
 
     def __init__(self, *, clients: int = 1, title: str = "errorfeedback") -> None:
         if clients < 1:

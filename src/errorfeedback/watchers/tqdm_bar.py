@@ -7,7 +7,15 @@ from errorfeedback.watchers.base import RunWatcher
 
 
 class TqdmBar(RunWatcher):
-    """`rounds`: how many the run may take; it may stop earlier."""
+    """`rounds`: how many the run may take; it may stop earlier.
+
+    >>> import errorfeedback as ef
+    >>> problem = ef.synthetic(n=10, d=20, m=3, c=2)
+    >>> with ef.TqdmBar(rounds=30) as bar:
+    ...     result = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.RareFeatures(), rounds=30, every=10, watch=bar)
+    >>> bar.bar.n
+    30
+    """
 
     def __init__(self, rounds: int) -> None:
         self.bar = import_extra("tqdm.auto", "a progress bar").tqdm(total=rounds, unit="round")

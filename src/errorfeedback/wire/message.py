@@ -21,9 +21,11 @@ class Message:
     """
 
     support: Support
+    """Of the clients that it is about."""
     positions: Integers | None
     """None: every position, so no index crosses the wire."""
     values: Floats
+    """One per position."""
     frames: Frames
     """How the values are put on the wire."""
     units: Floats = field(default_factory=lambda: NO_UNITS)

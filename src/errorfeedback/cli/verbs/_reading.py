@@ -37,9 +37,11 @@ class FileOptions:
         _option("The first index of LIBSVM files. auto: 0 if the training data has one, then the same."),
     ] = IndexBase.AUTO
     separator: Annotated[str | None, _option("Between the columns of a .csv.", default="found in its first line")] = None
-    decimal: Annotated[str, _option("The decimal point of a .csv file.")] = "."
+    decimal: Annotated[str | None, _option("The decimal point of a .csv file.", default=".; later: as in training")] = None
     charset: Annotated[str, _option("What a .csv file is written in, as latin-1.")] = "utf-8"
-    date_format: Annotated[str | None, _option("How a .csv file writes dates, as %d/%m/%Y.", default="2020-01-31")] = None
+    date_format: Annotated[
+        str | None, _option("How a .csv file writes dates, as %d/%m/%Y.", default="2020-01-31; later: as in training")
+    ] = None
     expand_limit: Annotated[str, _option("What a compressed file may expand to.")] = f"{LIMIT / 1e9:g}GB"
 
 

@@ -37,7 +37,8 @@ def problem(
     check: bool = True,
     seed: int = 0,
 ) -> ModelProblem:
-    """The problem of training params over these clients; x0 is params as they are.
+    """The problem of training `params` over these clients, `apply(params, inputs)` being the model; x0 is params as they
+    are.
 
     `loss(output, target)`: one number per row, or their mean. `client_datasets`: for each client (inputs, target), inputs
     one array or several in a tuple. `tables`: for a leaf of which clients have some rows, by its name ("items", or
@@ -72,7 +73,7 @@ def problem(
 
 
 def params_of(params: Any, x: Model | PerColumn) -> Any:
-    """The numbers of x, nested as `params` is."""
+    """The numbers of `x`, nested as `params` is."""
     names, leaves, tree = checked_leaves(params)
     shapes = [Parameter(name, leaf.shape) for name, leaf in zip(names, leaves, strict=True)]
     return jax.tree.unflatten(tree, [jnp.asarray(part, dtype=leaves[0].dtype) for part in load(x, shapes)])

@@ -29,7 +29,7 @@ FLOATING = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def hook(ddp: DistributedDataParallel, method: Method | MethodOf, *, seed: int = 0) -> "Hook":
-    """Synchronise gradients by a method of error feedback: `ef.torch.hook(ddp, ef.EF14(ef.TopK(1000)))`.
+    """Synchronise gradients by a `method` of error feedback: `ef.torch.hook(ddp, ef.EF14(ef.TopK(1000)))`.
 
     Every parameter is compressed by itself: K numbers of each, all where it has fewer. For a share of each, or another
     method for some, give a function: `lambda name, p: ef.EF14(ef.TopK(max(1, p.numel() // 100)))`. `seed` is for
@@ -49,7 +49,7 @@ def hook(ddp: DistributedDataParallel, method: Method | MethodOf, *, seed: int =
 
 
 class Hook:
-    """What `hook` returns: the memory of this process. `bytes_sent`: how long its messages were so far."""
+    """What `hook(ddp, method)` returns: the memory of this `process`. `bytes_sent`: how long its messages were so far."""
 
     def __init__(self, ddp: DistributedDataParallel, method: Method | MethodOf, process: ProcessRank) -> None:
         self.group, self.process, self.bytes_sent = ddp.process_group, process, 0

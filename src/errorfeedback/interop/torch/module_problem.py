@@ -42,14 +42,15 @@ def problem(
     check: bool = True,
     seed: int = 0,
 ) -> ModelProblem:
-    """The problem of training the module over these clients; x0 is its parameters as they are.
+    """The problem of training the `module` over these clients; x0 is its parameters as they are.
 
     `loss(output, target)`: one number per row (reduction="none": clients with unequal numbers of rows are then computed in
     one call), or their mean. `client_datasets`: for each client (inputs, target) or a Dataset; inputs may be several tensors
     in a tuple or dict. `supports`: for a table, by its parameter's name, the rows of every client, where it has more than
     occur. `common`: tables that are used otherwise than by looking up rows, so that all clients have all rows.
     `client_weights`: what every f_i counts (n m_i / m for rows that count alike); 1 by default. `clients_per_call=1`: one by
-    one. `check`: gradients are compared with differences of values and with the whole module.
+    one. `check`: gradients are compared with differences of values and with the whole module, at points of `seed`.
+    `lower_bound` and `smoothness` as in `ef.problem`.
     """
     kept = deepcopy(module)
     dtype, names = checked_module(kept)
@@ -148,7 +149,7 @@ def _not_batched(framework: Modules, parameters: Sequence[Parameter], client: Cl
 
 
 def load_into(module: nn.Module, x: Model | PerColumn) -> None:
-    """Give the module's trainable parameters the numbers of x, in the order of `problem`."""
+    """Give the trainable parameters of the `module` the numbers of `x`, in the order of `problem`."""
     named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     parts = load(x, [Parameter(name, tuple(p.shape)) for name, p in named])
     with torch.no_grad():

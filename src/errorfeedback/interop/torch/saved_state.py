@@ -50,8 +50,8 @@ def restore(state: State, tracked: Sequence[Tracked], process: ProcessRank) -> N
 
 
 def mean_state(states: Sequence[State]) -> State:
-    """A state for any number of processes, from those of all processes: every client begins with the mean of what they
-    remember, e.g. every g_i with (1/n) sum_i g_i.
+    """A state for any number of processes, from the `states` of all processes: every client begins with the mean of what
+    they remember, e.g. every g_i with (1/n) sum_i g_i.
 
     >>> kept = {"kind": "dense", "method": "EF14", "shape": (1,), "step": 3, "server": None}
     >>> one, two = ({**kept, "client": torch.tensor([float(e)])} for e in (1, 3))

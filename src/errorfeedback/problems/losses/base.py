@@ -14,8 +14,8 @@ from errorfeedback.problems.blocks.base import Blocks
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """z -> loss(z, b), convex, with a second derivative in z of at most `curvature` (its largest eigenvalue, where z is q
-    numbers); infinity where nothing bounds it, and then nothing applies that needs a bound.
+    """z -> loss(z, b), convex unless it says otherwise, with a second derivative in z of at most `curvature` in size (its
+    largest eigenvalue, where z is q numbers); infinity where nothing bounds it, and then nothing applies that needs a bound.
 
     With q `outputs` above 1, z is a matrix (rows, q), and so are the derivatives.
 
@@ -64,6 +64,12 @@ class Loss(ABC):
     def steepest(self) -> float:
         """A bound on the length of the derivative in z, which bounds the noise of minibatches; infinity: none."""
         return inf
+
+    @property
+    def convex(self) -> bool:
+        """Whether it is, for every target: some theorems ask. One that is not keeps its second derivative (`bends`) to
+        itself, as directions take Hessians for convex ones."""
+        return True
 
     @property
     def attained(self) -> bool:
