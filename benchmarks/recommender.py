@@ -2,7 +2,7 @@
 through `ef.solve` with few-bit links both ways, against the same module trained centrally by torch.optim.Adam, and FedAvg.
 
     python benchmarks/recommender.py --choose    # settings, by the mean validation AUC on data of the seeds 0 to 7
-    python benchmarks/recommender.py             # what they give on fresh data, of the seeds 13 to 17, by the test AUC
+    python benchmarks/recommender.py             # what they give on fresh data, of the seeds 20 to 29, by the test AUC
 
 Every run returns its point with the best validation AUC. The step and the penalty of the run across devices are chosen with
 the same AdaGrad in one place and in full precision, which takes seconds: compression has no setting to choose. Bytes per
@@ -30,17 +30,17 @@ import errorfeedback as ef
 from errorfeedback.core import Lifted, Model, Point
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "recommender.py"))
-CHOICE, JUDGED = range(8), range(13, 18)
+CHOICE, JUDGED = range(8), range(20, 30)
 """Seeds of the data that settings are chosen on, and of those that they are judged by."""
 WITHIN = 0.005
 """Of Adam's test AUC."""
-ADAM = list(itertools.product((0.003, 0.01, 0.03), (3e-5, 1e-4, 2e-4, 3e-4, 6e-4)))
+ADAM = list(itertools.product((0.002, 0.003, 0.01), (1e-4, 1.5e-4, 2e-4, 2.5e-4, 4e-4)))
 """Learning rates and weight decays."""
-ADAGRAD = list(itertools.product((0.3, 0.5, 0.8), (2e-4, 2.5e-4, 3e-4, 4e-4)))
+ADAGRAD = list(itertools.product((0.1, 0.2, 0.3, 0.5), (1e-4, 1.5e-4, 2e-4, 2.5e-4, 4e-4)))
 """Step sizes and penalties l2; the choice is in the example (docs/own-model.md says which pairs it was made from)."""
-BEST_ADAM = [(0.01, 2e-4), (0.01, 3e-4)]
-"""The latter had the best mean validation AUC on seeds 0 to 2, but was caught at the zero model on seed 3: Adam has the
-better of both on the validation rows of each data set."""
+BEST_ADAM = [(0.003, 1.5e-4), (0.01, 1.5e-4)]
+"""The former was the best on the seeds of the choice; slow rates may stand at the zero model for all of a run, so Adam has the
+better of both by the validation rows of each data set."""
 LOCAL = [*((5, 3.0, decay) for decay in (3e-4, 6e-4, 1e-3, 1.5e-3)), *((20, 1.0, decay) for decay in (3e-4, 1e-3))]
 """FedAvg's local steps, their size and their weight decay."""
 WORK = 1000
@@ -193,7 +193,7 @@ def line(name: str, score: float, at: Note | None, otherwise: Note) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=600)
-    parser.add_argument("--items", type=int, default=1500)
+    parser.add_argument("--items", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(JUDGED))
     parser.add_argument("--fedavg", type=int, default=1, help="on how many of these seeds FedAvg runs too")
     parser.add_argument("--choose", action="store_true")

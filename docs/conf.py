@@ -42,6 +42,7 @@ numpydoc_xref_param_type = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "errorfeedback"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -30,7 +30,8 @@ def problem_of(module, clients):
     datasets = [((torch.tensor(user), torch.tensor(item)), torch.tensor(liked)) for user, item, liked in clients]
     rows = np.array([len(liked) for *_, liked in clients])
     loss = torch.nn.BCEWithLogitsLoss(reduction="none")
-    return ef.torch.problem(module, loss, datasets, lower_bound=0.0, client_weights=rows / rows.mean())
+    weights = rows / rows.mean()
+    return ef.torch.problem(module, loss, datasets, lower_bound=0.0, client_weights=weights, clients_per_call=100)
 
 
 def train(module, problem, valid, stop=()):
@@ -42,14 +43,14 @@ def train(module, problem, valid, stop=()):
             return 1 - roc_auc_score(liked, module(user, item))
 
     up, down = ef.EF21(ef.FittedAnswer(least=6), start="compressed"), ef.FittedStep(least=6)  # 6 bits a number, both ways
-    stop = [ef.Validation(held_out, every=5, patience=150, flat=None), *stop]
-    step, adagrad, l2 = ef.Constant(0.5), ef.Diagonal(), ef.ElasticNet(l2=2.5e-4)
-    return ef.solve(problem, up, step, direction=adagrad, downlink=down, prox=l2, stop=stop, rounds=300, metrics=False)
+    stop = [ef.Validation(held_out, every=5, patience=100, flat=None), *stop]
+    step, adagrad, l2 = ef.Constant(0.2), ef.Diagonal(), ef.ElasticNet(l2=2e-4)
+    return ef.solve(problem, up, step, direction=adagrad, downlink=down, prox=l2, stop=stop, rounds=150, metrics=False)
 
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    data = feedback(users=600, items=1500, seed=0)
+    data = feedback(users=600, items=500, seed=0)
     module = Recommender(data.users, data.items).double()
     result = train(module, problem_of(module, data.clients()), data.rows(VALID))
     ef.torch.load_into(module, result.x)

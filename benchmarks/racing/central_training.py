@@ -12,8 +12,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from racing.feedback import TEST, TRAIN, VALID, Feedback, Rows
 
-EPOCHS, BATCH = 30, 256
-STEPS, EVERY = 300, 5
+EPOCHS, BATCH = 20, 256
+STEPS, EVERY = 150, 5
 Scores = tuple[float, float]
 """AUC on the validation rows, and on the test rows."""
 

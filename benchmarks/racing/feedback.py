@@ -43,22 +43,27 @@ class Feedback:
 
 
 def feedback(*, users: int, items: int, seed: int) -> Feedback:
-    """The most popular item was met by half of the users. Of every user's pairs about a fifth is for testing and a tenth for
-    validation, the rest for training; users that met nothing are left out.
+    """The most popular item was met by half of the users. Pairs that met are for training; about a third of as many others,
+    by the same activity and popularity, for validation, and two thirds for testing. Users that met nothing are left out; the
+    others are numbered by how much they met, as neighbours of like size make batches with little padding.
 
     >>> made = feedback(users=30, items=200, seed=0)
     >>> len(made.clients()), min(len(liked) for *_, liked in made.clients()) > 0
     (30, True)
     """
-    made = natural(clients=users, items=items, own=users, seed=seed, c=users // 2, zipf=0.4, spread=30.0, repeats=1.0)
+    made = natural(clients=users, items=items, own=users, seed=seed, c=users // 2, zipf=0.25, spread=30.0, repeats=1.0)
     A = made.A[:, :items].tocoo()
-    user, item = np.divmod(np.unique(made.clients[A.row] * items + A.col), items)
+    met = np.unique(made.clients[A.row] * items + A.col)
+    counts = np.bincount(met // items, minlength=users)
+    number = np.argsort(np.argsort(counts, kind="stable")) - np.sum(counts == 0)
+    met, users = np.sort(number[met // items] * items + met % items), int(np.sum(counts > 0))
     draw = np.random.default_rng([seed, 1])
+    asked = draw.choice(met // items, len(met)) * items + draw.choice(met % items, len(met))
+    user, item = np.divmod(np.concatenate([met, np.setdiff1d(asked, met)]), items)
     p, q = draw.standard_normal((users, FACTORS)), draw.standard_normal((items, FACTORS))
     logits = STEEP * (p[user] * q[item]).sum(1) / np.sqrt(FACTORS)
     logits += BIAS * (draw.standard_normal(users)[user] + draw.standard_normal(items)[item])
     liked = (draw.random(len(user)) < 1 / (1 + np.exp(-logits))).astype(np.float64)
-    part = np.digitize(draw.random(len(user)), [0.7, 0.8])
-    part[np.unique(user, return_index=True)[1]] = TRAIN  # everybody has something to train with
-    met, number = np.unique(user, return_inverse=True)
-    return Feedback(number, item, liked, part, len(met), items)
+    part = np.where(draw.random(len(user)) < 1 / 3, VALID, TEST)
+    part[: len(met)] = TRAIN
+    return Feedback(user, item, liked, part, users, items)

@@ -92,7 +92,7 @@ def page(name, value, full):
 
 def _shown_with(name, value):
     """Where to see it in use, where its own docstring does not show it."""
-    others = name_examples.elsewhere()[name][:MOST]
+    others = name_examples.elsewhere().get(name, [])[:MOST]
     if name_examples.of(value) or not others:
         return []
     return [f"In use in the examples of {', '.join(f':py:obj:`~errorfeedback.{other}`' for other in others)}.", ""]

@@ -31,4 +31,4 @@ def elsewhere():
     for name in public_names.names():
         for other in sorted(used("\n".join(of(getattr(errorfeedback, name)))) - {name}):
             shown[other].append(name)
-    return shown
+    return dict(shown)

@@ -34,6 +34,7 @@ from errorfeedback.compressors.small_float import SmallFloat as SmallFloat
 from errorfeedback.compressors.some_clients import SomeClients as SomeClients
 from errorfeedback.compressors.tern_grad import TernGrad as TernGrad
 from errorfeedback.compressors.top_k import TopK as TopK
+from errorfeedback.compressors.top_share import TopShare as TopShare
 from errorfeedback.compressors.uniform_levels import Uniform as Uniform
 from errorfeedback.core import Point as Point
 from errorfeedback.core import Round as Round
@@ -129,6 +130,7 @@ from errorfeedback.problems.ridged import ridged as ridged
 from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.registry import members
+from errorfeedback.runtime.arrivals import Arrivals as Arrivals
 from errorfeedback.runtime.extending import Extendable as Extendable
 from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.solve import Result as Result

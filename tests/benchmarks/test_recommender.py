@@ -31,9 +31,12 @@ def test_every_user_has_rows_to_train_with_and_the_most_popular_item_half_of_the
     assert 50 <= len(clients) == made.users <= 60
     assert all(len(liked) for *_, liked in clients)
     assert all((user == i).all() for i, (user, _, _) in enumerate(clients))
-    assert np.bincount(made.item).max() == 30
-    sizes = [len(made.rows(part)[0]) / len(made.user) for part in (TRAIN, VALID, TEST)]
-    assert sizes == pytest.approx([0.7, 0.1, 0.2], abs=0.05)
+    assert np.bincount(made.rows(TRAIN)[1]).max() == 30
+    assert (np.diff([len(liked) for *_, liked in clients]) >= 0).all(), "numbered by how much they met"
+    valid, test = (len(made.rows(part)[0]) for part in (VALID, TEST))
+    assert test / (valid + test) == pytest.approx(2 / 3, abs=0.05)
+    pairs = made.user * made.items + made.item
+    assert len(np.unique(pairs)) == len(pairs), "no pair is in two parts"
 
 
 def test_the_example_trains_over_few_bit_links():

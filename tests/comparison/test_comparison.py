@@ -290,10 +290,12 @@ def test_giant_is_tuned_by_its_own_step():
 
 
 def test_clients_that_step_by_themselves_are_tuned_by_their_own_step():
-    """The server takes the mean of their models."""
+    """The server takes the mean of their models; CHOCO's keeps it, with the step 1."""
     contestant = next(entrant for entrant in entrants() if entrant.name == "FedAvg").constant(-4)
     assert contestant.method.rate == 2.0**-4
     assert contestant.rule == ef.Constant(contestant.method.steps * 2.0**-4)
+    choco = next(entrant for entrant in entrants() if entrant.name == "Choco TopK(1)").constant(-4)
+    assert (choco.method.rate, choco.rule) == (2.0**-4, ef.Constant(1.0))
 
 
 def test_who_knows_nothing_of_the_server_s_penalty_has_it_within_f(problem):

@@ -9,7 +9,7 @@ from scipy import sparse
 from errorfeedback.directions.quasi_newton import Secants
 from errorfeedback.problems.hessians import add_rows, times_outer
 from errorfeedback.sparsity.pairs import _number
-from errorfeedback.sums import dot
+from errorfeedback.sums import PIECE, add_multiples, dot, products
 
 SIZES = [(1, 1, 1), (3, 7, 2), (5, 40, 9)]
 """Clients, features, rows of a client."""
@@ -66,6 +66,17 @@ def test_inner_products_are_numpys(length):
     rng = np.random.default_rng(length)
     rows, v = rng.standard_normal((4, length)), rng.standard_normal(length)
     np.testing.assert_allclose([dot(row, v) for row in rows], rows @ v, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [0, 7, PIECE, PIECE + 3, 2 * PIECE + 1])
+@pytest.mark.parametrize("count", [1, 3, 4, 9])
+def test_many_inner_products_and_sums_of_multiples_are_numpys(count, length):
+    rng = np.random.default_rng(length)
+    rows, vectors = rng.standard_normal((count, length)), rng.standard_normal((2, length))
+    np.testing.assert_allclose(products(list(rows), list(vectors)), vectors @ rows.T, rtol=0, atol=1e-10)
+    shares, q = rng.standard_normal(count), vectors[0].copy()
+    add_multiples(q, list(rows), shares)
+    np.testing.assert_allclose(q, vectors[0] + shares @ rows, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 2, 6])

@@ -130,7 +130,7 @@ def test_the_selection_is_a_stable_sort(k, seed, dtype):
     levels = np.minimum(k, np.diff(indptr))
     ends = np.concatenate([[0], np.cumsum(levels)])
     twin = np.concatenate([lo + np.sort(np.argsort(-np.abs(u[lo:hi]), kind="stable")[:k]) for lo, hi in pairwise(indptr)])
-    for kernel in [top_k._select] + [top_k._largest] * (k == 1):
+    for kernel in [top_k.select_largest] + [top_k._largest] * (k == 1):
         positions, values = np.full(ends[-1], -1), np.full(ends[-1], np.nan, dtype=dtype)
         kernel(u, indptr, ends, positions, values)
         assert np.array_equal(positions, twin)
@@ -148,7 +148,7 @@ def test_the_kth_largest_is_that_of_a_sorted_array(zeros, dtype):
     spoiled = np.full(5000, np.nan, dtype=dtype)
     spoiled[:3] = 1.0
     positions, values = np.full(9, -1), np.empty(9, dtype=dtype)
-    top_k._select(spoiled, np.array([0, 5000]), np.array([0, 9]), positions, values)
+    top_k.select_largest(spoiled, np.array([0, 5000]), np.array([0, 9]), positions, values)
     assert len(set(positions.tolist())) == 9
     assert positions.min() >= 0
 
@@ -344,8 +344,9 @@ TESTED = {
         for name in (
             "top_k._largest",
             "top_k._track",
-            "top_k._select",
+            "top_k.select_largest",
             "top_k._kth_largest",
+            "top_share._fewest",
             "few_bits._track",
         )
     ),
@@ -354,10 +355,9 @@ TESTED = {
         for name in ("add_at", "add_rows_at", "add_through", "descend", "_segments", "_ranks")
     ),
     *(f"errorfeedback.problems.hessians.{name}" for name in ("add_rows", "times_outer")),  # test_curvature_kernels
-    *(f"errorfeedback.directions.quasi_newton.{name}" for name in ("_back", "_forth")),
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
-    "errorfeedback.sums.dot",
+    *(f"errorfeedback.sums.{name}" for name in ("dot", "_four_products", "_add_four")),
 }
 
 

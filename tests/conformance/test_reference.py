@@ -23,6 +23,7 @@ PROBLEMS = {
 
 COMPRESS = {
     "TopK": lambda c, problem: reference.top_k(problem, c.k),
+    "TopShare": lambda c, problem: reference.top_share(problem, c.share),
     "RandK": lambda c, problem: reference.rand_k(problem, c.k, SEED, scaled=True),
     "ContractiveRandK": lambda c, problem: reference.rand_k(problem, c.k, SEED, scaled=False),
     "PermK": lambda c, problem: reference.perm_k(problem, SEED),

@@ -9,6 +9,7 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.downlinks.base import Step
+from errorfeedback.sums import Quadratic
 
 COUNT = 20
 
@@ -19,7 +20,7 @@ def sent(downlink, rng, *, B=None, prox=None, dtype=np.float64):
     direction = direction if B is None or not np.isfinite(B).all() else np.linalg.solve(B, direction)
     x = rng.standard_normal(COUNT).astype(dtype)
     before, scratch = x.copy(), np.empty_like(x)
-    step = Step(direction, 0.3, prox, scratch, True, lambda: None if B is None else lambda v: float(v @ B @ v))
+    step = Step(direction, 0.3, prox, scratch, True, lambda: None if B is None else believing(B))
     broadcast, _ = downlink.send(None, x, step)
     wanted = -0.3 * direction
     if prox is not None:
@@ -29,6 +30,10 @@ def sent(downlink, rng, *, B=None, prox=None, dtype=np.float64):
     assert np.array_equal(x, before + step.taken)
     assert np.array_equal(broadcast.values, step.taken)
     return wanted, step.taken, broadcast.coding
+
+
+def believing(B):
+    return Quadratic(lambda vectors: np.array([v[:] @ B @ v[:] for v in vectors]))
 
 
 def curvature(rng):

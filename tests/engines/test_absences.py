@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
@@ -16,6 +15,7 @@ from own_places import CUTS, N, assert_same_bits, part, rows, whole
 from reference.compressors import top_k
 from reference.methods import ef21, ef21_bc
 from reference.problems import Client, Reference
+from scripted_hosts import Scripted, silent_clients
 from stream_nodes import NODES, joined, needs_stream
 
 import errorfeedback as ef
@@ -23,8 +23,9 @@ from errorfeedback.clients.exactly_once import ExactlyOnce
 from errorfeedback.clients.order import Order
 from errorfeedback.compressors import participating
 from errorfeedback.engines.absences import Absences, check_absences
+from errorfeedback.probes.losses import Losses
 from errorfeedback.wire.frames import frame_bits
-from errorfeedback.wire.requests import AWAY, DONE, ROUND, Request
+from errorfeedback.wire.requests import DONE, ROUND, Request
 
 GAMMA, ROUNDS = 0.01, 40
 METHOD = ef.EF21(ef.TopK(2))
@@ -33,55 +34,9 @@ MISSED = {(3, 0), (4, 0), (4, 1), (5, 1), (9, 2), (10, 2), (11, 2), (12, 2), (20
 """(round, host)"""
 
 
-@dataclass(eq=False)
-class Scripted(ef.Transport):
-    """Hosts that miss the rounds that they are told to miss: they never hear of them, or do them and answer too late."""
-
-    missed: set
-    late: bool
-    gone: set = field(default_factory=set)
-    """(round, host): it cannot be asked before this one."""
-    spoiled: object = None
-    deadline = 1.0
-    quorum = 1
-    patience = 1e9
-
-    def __post_init__(self):
-        self.places = [ExactlyOnce(ef.OwnRows(part(lo, hi))) for lo, hi in pairwise(CUTS)]
-        self.t = 0
-
-    def send(self, requests):
-        self.answers = [self.asked(k, sent) if sent else AWAY for k, sent in enumerate(requests)]
-
-    def asked(self, k, sent):
-        request = Request.unpack(sent)
-        if request.verb != "round":
-            return self.places[k].serve(sent)
-        self.t = ROUND.unpack_from(request.body)[0]
-        if (self.t, k) not in self.missed:
-            return self.places[k].serve(sent)
-        if self.late:
-            answer = self.places[k].serve(sent)
-            return AWAY if self.spoiled is None else self.spoiled(answer)
-        return AWAY
-
-    def receive(self):
-        return self.answers
-
-    def receive_in_time(self, least):
-        return self.answers
-
-    def returned(self, away, least):
-        return [k for k in away if (self.t + 1, k) not in self.missed]
-
-
 def solved(transport, **changes):
     problem, _ = ef.gathered(transport, len(CUTS) - 1)
     return ef.solve(problem, **OPTIONS | changes, engine=ef.Elsewhere(transport))
-
-
-def silent_clients(missed):
-    return {(t, i) for t, k in missed for i in range(CUTS[k], CUTS[k + 1])}
 
 
 def by_the_book(missed, monkeypatch, **changes):
@@ -159,10 +114,11 @@ def test_the_server_knows_what_every_client_remembers_bit_for_bit(method):
     for t in range(6):
         ctx = ef.Round(t, 3, step_bits=8 if t else 0)
         x = rng.standard_normal(problem.d)
-        (message,) = session.round(Order(ctx, x, None))
-        absences.heard(0, message, ctx)
+        order = Order(ctx, x, None)
+        (message,) = session.round(order)
+        absences.heard(0, message, order)
         state = session.memory()[0]
-        assert absences.memories[0].tobytes() == state.tobytes()
+        assert absences.hosts[0].g.tobytes() == state.tobytes()
 
 
 def test_a_checkpoint_needs_nobody_s_memory_and_goes_on_with_the_same_bits(tmp_path):
@@ -259,9 +215,17 @@ def test_methods_for_which_an_absence_has_no_meaning_are_refused(method):
         method.mirrored(None, None, ef.Round(0, 0))
 
 
-@pytest.mark.parametrize("rule", [ef.Automatic(), ef.Armijo(), ef.Adaptive(sketch=3)], ids=str)
-def test_rules_that_ask_everybody_are_refused(rule):
-    with pytest.raises(ValueError, match=r"asks every client for .* to decide by; use a step size that asks for nothing"):
+@dataclass(frozen=True)
+class Losing(ef.Constant):
+    """Looks at losses, and keeps no point to compare them with."""
+
+    def ask(self, state):
+        return (Losses(),)
+
+
+@pytest.mark.parametrize(("rule", "what"), [(ef.Adaptive(), "fullgradient"), (Losing(0.1), "losses")], ids=str)
+def test_rules_that_cannot_do_without_anybody_are_refused(rule, what):
+    with pytest.raises(ValueError, match=f"asks every client for {what} to decide by; use a step size that can do without"):
         solved(Scripted(set(), False), stepsize=rule)
 
 

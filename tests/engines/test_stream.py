@@ -159,6 +159,7 @@ def test_metrics_that_would_carry_gradients_away_are_refused():
         ({"patience": 1}, "patience = 1; it must be at least 5 seconds"),
         ({"deadline": 0}, "deadline = 0; a round has more than 0 seconds"),
         ({"quorum": 4}, "quorum = 4; it must be 1 to 3"),
+        ({"wait": 601}, "wait = 601; it must be 0 to patience = 600"),
         ({"nodes": {"a": range(0)}}, "every node must have a client"),
     ],
     ids=str,

@@ -13,10 +13,11 @@ N = 10
 def trace(
     label: str = "x", *, rate: float = 0.1, gamma: float = 1.0, bits: int = 70, finished: bool = True, **facts
 ) -> Trace:
-    """||grad f||^2 = exp(-rate t) over 200 rounds; every client sends `bits` per round."""
+    """f = ||grad f||^2 = exp(-rate t) over 200 rounds; every client sends `bits` per round."""
     t = np.arange(201)
     columns = {
         "round": t,
+        "f": np.exp(-rate * t),
         "grad_norm2": np.exp(-rate * t),
         "gamma": np.full(len(t), gamma),
         "uplink_bits": N * bits * t,

@@ -19,7 +19,7 @@ from errorfeedback.experiments import (
     regression,
     table_1,
 )
-from errorfeedback.experiments.curves import ahead, common_level
+from errorfeedback.experiments.curves import Trace, ahead, common_level
 from errorfeedback.experiments.jobs import Record
 from errorfeedback.experiments.regression import GD, PUBLISHED, SHARES, STANDARD, THEOREM
 from errorfeedback.report.page import Badge, Claim
@@ -212,11 +212,25 @@ def test_ef21_tolerates_larger_steps(ef14, ef21, verdicts):
 def test_marina_against_diana(diana, holds):
     rates = {"MARINA": 0.1, "DIANA": diana}
     curves = {label: trace(label, rate=rates[label.partition(",")[0]]) for label in marina_against_diana.STYLE}
-    tuned = {f"{name}, K = 5, {m}×": trace(f"{name}, K = 5, {m}×", rate=rates[name]) for name in rates for m in (8, 64)}
+    tuned = {
+        f"{name}, K = 5, {m}×": trace(f"{name}, K = 5, {m}×", rate=rates[name]) for name in rates for m in (8, 64, 512, 4096)
+    }
     for axis in ("rounds", "bits"):
         assert marina_against_diana.marina_is_ahead("a9a", curves, axis).holds is holds
     assert marina_against_diana.ahead_with_the_best_step("a9a", curves | tuned).holds is holds
     assert marina_against_diana.ahead_with_the_best_step("a9a", curves).holds is None
+
+
+def test_a_step_that_leads_where_the_loss_is_flat_is_not_the_best():
+    """The gradient is the smallest there, and the loss is higher than at the start."""
+    labels = [f"{name}, K = 5" + f", {m}×" * (m > 1) for name in ("MARINA", "DIANA") for m in marina_against_diana.MULTIPLES]
+    curves = {label: trace(label, rate=0.1 if label.startswith("MARINA") else 0.2) for label in labels}
+    far = curves["MARINA, K = 5, 4096×"].record
+    columns = {**far.columns, "f": 2.0 - far.columns["f"], "grad_norm2": 1e-9 * far.columns["grad_norm2"]}
+    curves["MARINA, K = 5, 4096×"] = Trace("MARINA, K = 5, 4096×", Record(columns, far.facts))
+    claim = marina_against_diana.ahead_with_the_best_step("a9a", curves)
+    assert claim.holds is False
+    assert "“MARINA, K = 5” needs" in claim.figures
 
 
 @pytest.mark.parametrize(("gains", "verdicts"), [((4, 3, 2, 1), [True, True]), ((4, 1, 2, 3), [False, False])])

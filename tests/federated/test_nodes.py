@@ -46,8 +46,8 @@ def test_the_model_is_that_of_one_process(tmp_path, count, options):
 def federated(inputs, options, folders, reading, share=None, named=False, **more):
     """The model that nodes with these folders train, and the nodes."""
     model = estimator_of(inputs, **options)
-    nodes = Nodes(Here([Site(Assignment.of(model, reading, share), each) for each in folders]), len(folders))
-    common = nodes.gather(named=named, share=share)
+    nodes = Nodes(Here([Site(Assignment.of(model, reading, share), each) for each in folders]), len(folders), named, share)
+    common = nodes.gather()
     try:
         return model.fit_elsewhere(common.objective, common.learned, nodes, valid=nodes.held, **more), nodes
     finally:

@@ -25,6 +25,18 @@ def top_k(problem, k):
     return compress
 
 
+def top_share(problem, share):
+    """The fewest of the largest entries that hold that share of the sum of all squares."""
+
+    def compress(u, i, t):
+        order = sorted(problem.clients[i].J, key=lambda j: (-abs(u[j]), j))
+        squares = [u[j] ** 2 for j in order]
+        fewest = next(k for k in range(1, len(order) + 1) if sum(squares[:k]) >= share * sum(squares))
+        return keep(u, order[:fewest])
+
+    return compress
+
+
 def rand_k(problem, k, seed, scaled):
     def compress(u, i, t):
         J = problem.clients[i].J

@@ -43,19 +43,18 @@ class Reference:
         return self.clients[0].A.shape[1] * self.outputs
 
     def value(self, x):
-        total = 0.0
-        for client in self.clients:
-            z = client.A @ (x if self.outputs == 1 else x.reshape(-1, self.outputs))
-            if self.loss == "softmax":
-                total += np.mean(
-                    [math.log(sum(math.exp(s - r[int(b)]) for s in r)) for b, r in zip(client.b, z, strict=True)]
-                )
-            elif self.loss == "squared":
-                total += np.mean((z - client.b) ** 2)
-            else:
-                total += np.mean([np.logaddexp(0.0, -y * s) for y, s in zip(client.b, z, strict=True)])
-            total += self.lam * sum(x[j] ** 2 / (1 + x[j] ** 2) for j in client.J)
-        return total / self.n
+        return sum(self.value_i(i, x) for i in range(self.n)) / self.n
+
+    def value_i(self, i, x):
+        client = self.clients[i]
+        z = client.A @ (x if self.outputs == 1 else x.reshape(-1, self.outputs))
+        if self.loss == "softmax":
+            total = np.mean([math.log(sum(math.exp(s - r[int(b)]) for s in r)) for b, r in zip(client.b, z, strict=True)])
+        elif self.loss == "squared":
+            total = np.mean((z - client.b) ** 2)
+        else:
+            total = np.mean([np.logaddexp(0.0, -y * s) for y, s in zip(client.b, z, strict=True)])
+        return total + self.lam * sum(x[j] ** 2 / (1 + x[j] ** 2) for j in client.J)
 
     def gradient_i(self, i, x, rows=None):
         """Over all rows of the client, or over some."""

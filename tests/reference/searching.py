@@ -109,25 +109,37 @@ def fitted_answer(problem, steps, block):
     return compress
 
 
-def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None):
+def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None, silent=frozenset()):  # noqa: PLR0915  (a literal account)
     """EF21 from compressed gradients; a quasi-Newton step is taken where F falls by 1e-4 of what was promised, undone
     otherwise and tried again at most half as long (a tenth where F is far off); everybody stands after the third
     refusal. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients are asked for their
-    Hessians (`HessianEstimates`), or None."""
+    Hessians (`HessianEstimates`), or None. Clients that are `silent`, (t, i), change by <g_i, step> and by what those
+    who tell at both its ends change beyond that, on average; so does, over the step, one that was silent where it began."""
     n = problem.n
-    F = lambda x: problem.value(x) + l2 / 2 * x @ x  # noqa: E731
+    losses, there = [0.0] * n, [True] * n  # at the last accepted point
     clients = kept_clients = [np.zeros_like(x) for _ in range(n)]
     secant, gamma, refusals, step, reach = Secant(memory), None, 0, None, 1.0
     best = kept = newest = None  # F and x at the last accepted point; an H0 for the next one
     for t in range(rounds + 1):
-        clients = [clients[i] + C(problem.gradient_i(i, x) - clients[i], i, t) for i in range(n)]
-        g, value = mean(clients) + l2 * x, F(x)
+        now = [(t, i) not in silent for i in range(n)]
+        guess = [losses[i] + (0.0 if step is None else clients[i] @ step) for i in range(n)]
+        both, back = ([i for i in range(n) if now[i] and there[i] is known] for known in (True, False))
+        told = [problem.value_i(i, x) for i in range(n)]
+        rest = mean([told[i] - guess[i] for i in both] or [0.0])
+        here = [told[i] if now[i] else guess[i] + rest for i in range(n)]
+        sent = [C(problem.gradient_i(i, x) - clients[i], i, t) if now[i] else np.zeros_like(x) for i in range(n)]
+        clients = [clients[i] + sent[i] for i in range(n)]
+        g, value = mean(clients) + l2 * x, mean(here) + l2 / 2 * x @ x
+        news = mean(sent) - mean([sent[i] for i in both] or [0 * x])
+        surprise = sum(told[i] - guess[i] - rest for i in back) / n
+        before = math.nan if best is None else best + surprise if both else -math.inf
         asked = None if curvature is None else curvature(t, x)
         newest = newest if asked is None else asked
-        accepted = step is None or value <= best + 1e-4 * min(step @ secant.g, 0.0) + 16 * 2.0**-52 * abs(best)
+        accepted = step is None or value <= before + 1e-4 * min(step @ secant.g, 0.0) + 16 * 2.0**-52 * abs(best)
         yield x, value, accepted
         if accepted:
             stands = step is None and t > 0
+            secant.g = None if secant.g is None else secant.g + news
             secant.accept(x, g)
             if newest is not None:
                 secant.scale = secant.scale if stands and secant.metric is not None else 1.0
@@ -140,11 +152,11 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
                 gamma = (value - floor) / (4 * g @ direction)
             elif not stands:
                 gamma *= 2
-            best, kept, kept_clients, refusals = value, x, clients, 0
+            best, kept, kept_clients, refusals, losses, there = value, x, clients, 0, here, now
         else:
-            if np.linalg.norm(g) <= 1e4 * np.linalg.norm(secant.g):
-                secant.learn(x, g)
-            cut = 0.5 if value - best <= 1e3 * abs(step @ secant.g) else 0.1
+            if np.linalg.norm(g - news) <= 1e4 * np.linalg.norm(secant.g):
+                secant.learn(x, g - news)
+            cut = 0.5 if value - before <= 1e3 * abs(step @ secant.g) else 0.1
             reach *= 0.1 if cut == 0.1 else 1.0
             direction, clients, x = secant.H() @ secant.g, kept_clients, kept
             if refusals == 2:
@@ -165,15 +177,18 @@ class HessianEstimates:
     levels: list
     l2: float
     rounds: set
+    silent: set = frozenset()
+    """(t, i): who sends nothing."""
 
     def __post_init__(self):
+        self.missing = [0.0] * self.problem.n
         self.H = [np.zeros((self.problem.d, self.problem.d)) for _ in range(self.problem.n)]
 
     def __call__(self, t, x):
         if t not in self.rounds:
             return None
         n, d = self.problem.n, self.problem.d
-        missing = [self.track(i, x) for i in range(n)]
+        self.missing = missing = [self.missing[i] if (t, i) in self.silent else self.track(i, x) for i in range(n)]
         error2 = [sum(len(c.J) * missing[i] ** 2 for i, c in enumerate(self.problem.clients) if j in c.J) for j in range(d)]
         lam = 2 * math.sqrt(max(error2)) / n
         values, V = np.linalg.eigh(mean(self.H) + (self.l2 + lam) * np.eye(d))

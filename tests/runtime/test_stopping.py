@@ -214,3 +214,19 @@ def test_refused_points_say_nothing_and_a_loss_that_no_step_lowers_ends_the_run(
     ]
     said = estimated(STEEP, *[(1.0, None, 0.0)] * 4)
     assert said == ["", "", "", "", "no step lowers the loss any more, at round 4"]
+
+
+def test_what_was_not_known_of_clients_that_were_away_is_no_rise_and_thin_rounds_are_not_judged():
+    """The best loss of 1 counts as 3 once the absent have told: 2 is lower. Rounds without a tenth of them count for
+    nothing."""
+    for rule in (ef.EstimatedGap(1e-3, patience=2), RelativeDecrease(1e-3, patience=2, gap=1)):
+        state = rule.next(rule.start(), Progress(0, 0.0, 0.0, 1.0, None, None))[1]
+        state = rule.next(state, Progress(1, 0.0, 0.0, 2.0, None, None, surprise=2.0))[1]
+        assert (state.best, state.idle) == (2.0, 0)
+    rule = ef.EstimatedGap(1e-3, patience=2)
+    reasons, state = [], rule.start()
+    for t, share in enumerate((1.0, 0.89, 0.89, 0.89, 0.9, 0.89, 1.0)):
+        reason, state = rule.next(state, Progress(t, 0.0, 0.0, 1.0, None, None, share=share))
+        reasons.append(reason)
+    assert reasons[:6] == [""] * 6
+    assert reasons[6] == "no step lowers the loss any more, at round 6"

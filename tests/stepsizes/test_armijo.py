@@ -218,3 +218,15 @@ def test_a_step_that_led_far_off_is_cut_to_a_tenth(rise, share):
     assert gamma == (0.1**3 if share == 0.1 else 1.0)
     _, state = rule.next(state, None, None, Telemetry({Losses: 9.0}, move, direction2=4.0, descent=1.0, length=1.0))
     assert state.reach == 1.0
+
+
+def test_what_clients_tell_that_were_away_is_no_rise():
+    """The loss at the kept point counts as that much higher; where nothing compares, a step is refused and cut."""
+    rule, move = ef.Armijo(), Move(norm2=4.0, predicted=-1.0, gamma=1.0, known=0.0, slope=-1.0)
+    state = armijo.LineSearch(0.0, loss=1.0, gamma=1.0)
+    for loss, good in ((1.5 - 1.01e-4, True), (1.5 - 0.99e-4, False)):
+        assert rule.accepts(state, Telemetry({Losses: loss}, move, surprise=0.5)) is good
+    unknown = Telemetry({Losses: 0.0}, move, direction2=4.0, descent=1.0, length=1.0, surprise=-np.inf)
+    unknown.accepted = rule.accepts(state, unknown)
+    assert unknown.accepted is False
+    assert rule.next(state, None, None, unknown)[0] == 0.1

@@ -48,7 +48,7 @@ def has_classes(inputs: Inputs) -> bool:
 def estimator_of(
     inputs: Inputs,
     *,
-    k: int | None = None,
+    k: str | int | None = None,
     rounds: int = 2000,
     tolerance: float = 1e-6,
     budget: float | None = None,
@@ -59,7 +59,7 @@ def estimator_of(
     _check_fits(inputs, loss)
     model = LOSSES[loss](
         n_clients=CLIENTS if inputs.clients is None else inputs.clients,
-        k=k,
+        k=_level(k),
         network=network,
         l1=inputs.l1,
         l2=inputs.l2,
@@ -79,6 +79,11 @@ def estimator_of(
     if not isinstance(model, EF21PoissonRegressor):
         model.loss = loss
     return model
+
+
+def _level(k: str | int | None) -> str | int | None:
+    """--k 3, or a word."""
+    return int(k) if isinstance(k, str) and k.strip().lstrip("-").isdecimal() else k
 
 
 def _check_fits(inputs: Inputs, loss: str) -> None:

@@ -20,7 +20,8 @@ from errorfeedback.federated.federated_plan import PATIENCE
 from errorfeedback.federated.loopback import TRAFFIC, Federation
 
 OWN: dict[str, Any] = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
-OWN |= {"checkpoint": "", "checkpoint_seconds": 60.0, "deadline": 0.0, "traffic": "", "command": ""}
+OWN |= {"checkpoint": "", "checkpoint_seconds": 60.0, "deadline": 0.0, "quorum": 0, "wait": 0.0}
+OWN |= {"traffic": "", "command": ""}
 """Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
 LISTS = {"drop": ",", "only": ",", "text": ",", "number": ",", "network": ";"}
 """Options of `train` that are lists, and what is between two entries."""

@@ -47,7 +47,7 @@ def init(folder: Path, nodes: int, port: int) -> None:
     typer.echo(f"Written: {folder}; how to start it: {folder / 'README.md'}")
 
 
-def try_(options: Training, nodes: int, path: str) -> None:
+def try_(options: Training, nodes: int, path: str, deadline: float, quorum: int) -> None:
     """A whole federation on this machine."""
     names = _names(nodes)
     if options.groups is not None and options.network and list(Links.parse(options.network).classes) != ["*"]:
@@ -59,7 +59,8 @@ def try_(options: Training, nodes: int, path: str) -> None:
     _refuse_full(federation.folder)
     _deal(options, federation)
     write_keys(federation.folder / "keys", names)
-    write_site(federation.folder, names, config_of(options, federation, path), federation.port)
+    config = config_of(options, federation, path) | {"deadline": deadline, "quorum": quorum}
+    write_site(federation.folder, names, config, federation.port)
     federation.run()
     for name, value in load(options.out / MODEL).provenance.items():
         if name not in ("parameters", "target", "command"):
@@ -83,6 +84,8 @@ def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
         checkpoint=Path(str(own["checkpoint"])) if own["checkpoint"] else None,
         checkpoint_seconds=float(own["checkpoint_seconds"]),
         deadline=float(own["deadline"]) or None,
+        quorum=int(own["quorum"]) or None,
+        wait=float(own["wait"]) or None,
     )
 
 
@@ -140,15 +143,15 @@ def _model(options: Training) -> Estimator:
 
 def _judged(run: FederatedRun, valid: str | None) -> dict[str, Judged]:
     """What every node says, and of how many rows."""
-    nodes = list(zip(run.plan.nodes, run.judgements, strict=True))
-    judged = {"training": Judged(sum(each.rows for each in run.judgements), {})}
-    judged |= {name: Judged(each.rows, each.scores) for name, each in nodes}
-    judged |= {f"{name}, {HELD}": Judged(each.held_rows, each.held_scores) for name, each in nodes if each.held_rows}
+    nodes = run.judgements
+    judged = {"training": Judged(sum(each.rows for each in nodes.values()), {})}
+    judged |= {name: Judged(each.rows, each.scores) for name, each in nodes.items()}
+    judged |= {f"{name}, {HELD}": Judged(each.held_rows, each.held_scores) for name, each in nodes.items() if each.held_rows}
     if run.held is not None:
         model, held = run.plan.model, run.held
         scores = measured(model, model.decision(held.A), np.asarray(held.y), held.weights)
         return {f"{HELD} ({valid})": Judged(held.A.shape[0], scores)} | judged
-    rows = sum(each.held_rows for each in run.judgements)
+    rows = sum(each.held_rows for each in nodes.values())
     return ({f"{HELD} ({valid})": Judged(rows, {})} if rows else {}) | judged
 
 
@@ -162,6 +165,10 @@ def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
     ]
     if run.validating.up:
         facts.append(("about held-out rows, 8 bytes a number", _sum([run.validating])))
+    facts += [(f"note {k}", note) for k, note in enumerate(model.history_.notes, 1)]
+    gone = [name for name in run.plan.nodes if name not in run.judgements]
+    if gone:
+        facts.append(("not there at the end, and not in the loss", ", ".join(gone)))
     if run.crossed is not None and run.before is not None:
         facts.append(("measured at the stream's sockets", _sum(run.crossed)))
         facts.append(("of these before round 0, as packed arrays", _sum(run.before)))

@@ -10,6 +10,7 @@ from errorfeedback.core import Model, Round
 from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probes
+from errorfeedback.probes.losses import KnownLosses
 from errorfeedback.stepsizes.base import Verdict
 
 
@@ -41,6 +42,14 @@ Place: TypeAlias = tuple[Model, Any]
 """A point, and the memory of the downlink there."""
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The point that a rule kept, for who has to be brought there or is not there."""
+
+    place: Place
+    losses: KnownLosses | None
+
+
 @dataclass(slots=True, eq=False)
 class Order:
     """What the server says in a round. Engines within one process hand out `x`, others send `broadcast`: it leads there."""
@@ -56,3 +65,5 @@ class Order:
     """Clients also send what is missing from their Hessian estimates."""
     downlink: Any = None
     """The memory of the downlink at x, for who has to be brought there."""
+    kept: Kept | None = None
+    """The point that the clients' memory may go back to."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Timer
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from errorfeedback.clients.bending import Bending
-from errorfeedback.clients.memory import Lengths, lengths_of
+from errorfeedback.clients.memory import Lengths, copied, lengths_of
 from errorfeedback.clients.order import Order, Setup
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Point, Round
@@ -96,9 +95,9 @@ class Shard:
     def obey(self, verdict: Verdict) -> None:
         """Remember the clients' memory, or go back to what was kept."""
         if verdict is Verdict.KEEP:
-            self.kept = deepcopy(self.state)
+            self.kept = copied(self.state, self.kept)
         elif verdict.goes_back:
-            self.state = deepcopy(self.kept)
+            self.state = copied(self.kept, self.state)
 
     @property
     def memory(self) -> Any:

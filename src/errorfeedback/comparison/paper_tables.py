@@ -71,6 +71,7 @@ def latex_text(contest: Contest) -> str:
     until = f"Cost per client until {100 * (1 - GOAL):g}% of the way to the lowest loss, ${contest.level():.6g}$."
     return "\n".join(
         [
+            rf"% \usepackage{{booktabs{',longtable' * long}}}",
             f"% {until}",
             r"% $^\dagger$ the best constant step 2^k, chosen in hindsight.",
             rf"\begin{{{environment}}}{{ll{'r' * (len(columns) - 2)}}}",

@@ -86,6 +86,8 @@ class Compressor(ABC):
 
     always: ClassVar[bool] = True
     """Every client takes part in every round."""
+    announces: ClassVar[bool] = True
+    """The server knows beforehand how many numbers a client will send."""
     selects: ClassVar[bool] = True
     """What is sent are entries of u, as they are or scaled, and not in few bits already."""
 

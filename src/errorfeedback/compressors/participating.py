@@ -48,6 +48,11 @@ class NowAndThen(Compressor):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", check_probabilities(self.p))
+        if not self.compressor.announces:
+            raise ValueError(
+                f"{self.compressor} sends as many numbers as it likes, and the server could not tell a client that sends "
+                "nothing from one that is not there; use a compressor that announces them, such as ef.TopK"
+            )
 
     @property
     def selects(self) -> bool:  # type: ignore[override]

@@ -77,6 +77,10 @@ class Rounded(Contractive):
     def always(self) -> bool:  # type: ignore[override]
         return self.compressor.always
 
+    @property
+    def announces(self) -> bool:  # type: ignore[override]
+        return self.compressor.announces
+
     def check(self, support: Support) -> None:
         self.compressor.check(support)
 

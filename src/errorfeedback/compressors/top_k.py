@@ -55,7 +55,7 @@ class _Selection(Operator):
         self.single = bool(np.all(levels == 1))
 
     def __call__(self, u: Lifted, ctx: Round) -> Message:
-        select = _largest if self.single else _select
+        select = _largest if self.single else select_largest
         select(u, self.support.indptr, self.ends, self.positions, self._room(u))
         return Message(self.support, self.positions, self.values, self.frames)
 
@@ -131,7 +131,7 @@ def _kth_largest(magnitude: Floats, k: int) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def _select(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
+def select_largest(u: Lifted, indptr: Integers, ends: Integers, positions: Integers, values: Floats) -> None:
     """positions[ends[i]:ends[i+1]]: the largest |u| of segment i, ascending by position, and what stands there."""
     for i in range(len(indptr) - 1):
         lo, hi = indptr[i], indptr[i + 1]

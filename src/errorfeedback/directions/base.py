@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,11 @@ class Direction(ABC):
     def __call__(self, state: Any, x: Model, g: Model) -> tuple[Model, Any]:
         """The direction at x, and the memory for the next round. Neither x nor g may be changed."""
 
+    def corrected(self, state: Any, news: Model) -> Any:
+        """The memory, where g at the last accepted point counts as that much more: clients that were away there have told
+        what they had missed, which no step has changed."""
+        return state
+
     def refused(self, state: Any, x: Model, g: Model) -> tuple[Model | None, Any]:
         """A rule has refused the step to x, where the estimate is g: a better direction from where the step began, or None
         where the last one stays."""
@@ -75,8 +81,8 @@ class Direction(ABC):
         """The step size that the direction is made for; None where it does not know."""
         return None
 
-    def quadratic(self, state: Any) -> Callable[[Model], float] | None:
-        """v -> v' B v, the curvature that the direction believes in, where it has a model of it."""
+    def quadratic(self, state: Any) -> Quadratic | None:
+        """The curvature that the last direction believes in, where it has a model of it."""
         return None
 
     @classmethod

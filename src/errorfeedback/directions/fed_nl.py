@@ -11,7 +11,7 @@ travels as the method sends it (`DGD`: whole, as theirs). With `Armijo` it is Fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,7 +23,8 @@ from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction, Hessians
 from errorfeedback.directions.few_bit_hessians import Damped, damped
-from errorfeedback.sums import dot
+from errorfeedback.directions.quasi_newton import FirstMatrix
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +77,8 @@ class FedNL(Direction):
     def length(self, state: LearnedHessian) -> float | None:
         return None if state.metric is None else 1.0
 
-    def quadratic(self, state: LearnedHessian) -> Callable[[Model], float] | None:
-        metric = state.metric
-        return None if metric is None else lambda v: dot(v, Model(metric.times(v)))
+    def quadratic(self, state: LearnedHessian) -> Quadratic | None:
+        return None if state.metric is None else Quadratic(FirstMatrix(1.0, state.metric).forms)
 
     @classmethod
     def examples(cls) -> Sequence[FedNL]:

@@ -9,13 +9,14 @@ taken anew. Few-bit differences keep g fresh in every coordinate, so that y is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.quasi_newton import PLAIN, Pairs
+from errorfeedback.sums import Quadratic
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class LBFGS(Direction):
         state = state.arrived(x, g, PLAIN, self.memory)
         return state.towards(PLAIN), state
 
+    def corrected(self, state: Pairs, news: Model) -> Pairs:
+        return state.corrected(news)
+
     def refused(self, state: Pairs, x: Model, g: Model) -> tuple[Model, Pairs]:
         state = state.refused(x, g, PLAIN, self.memory)
         return state.towards(PLAIN), state
@@ -49,7 +53,7 @@ class LBFGS(Direction):
     def length(self, state: Pairs) -> float | None:
         return None if state.scale is None else 1.0
 
-    def quadratic(self, state: Pairs) -> Callable[[Model], float] | None:
+    def quadratic(self, state: Pairs) -> Quadratic | None:
         return state.quadratic(PLAIN)
 
     @classmethod

@@ -6,19 +6,24 @@ with scale = s'y / (y' metric y) of the newest pair. A pair enters where s'y > 1
 whatever the errors of g are: H g is a direction of descent for the estimate. From a refused point a pair enters only where
 ||g|| <= 1e4 ||g_last||: a loss that grows like exp has gradients of any size out there, which say nothing of the curvature
 at x_last, and steps made for them would be too short to be told from standing.
+
+    H g = r + S R^-T (D a - Y'r),   r = H0 (g - Y a),   a = R^-1 S'g,   R_ab = s_a'y_b (b not older than a), D its diagonal,
+
+are the two loops of Nocedal (1980) with the pairs' products with each other in a table: solving with R goes from pair to
+pair, and the long vectors are gone through by all pairs at once.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numba
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from errorfeedback.core import Floats, Model
-from errorfeedback.sums import dot
+from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
 
 CURVED = 1e-8
 """The least cosine between s and y."""
@@ -43,7 +48,14 @@ class Metric(ABC):
 
     def products(self, known: Secants) -> Floats:
         """(pairs, pairs): all s_a' metric^-1 s_b."""
-        return np.array([known.along(self.times(row)) for row in known.s])
+        return products(known.s, [self.times(row) for row in known.s])
+
+    def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
+        """v' metric^-1 v of all vectors, all s_a' metric^-1 v, and all y_a' v."""
+        whole = [v[:] for v in vectors]
+        bent = [self.times(v) for v in whole]
+        lengths = np.array([dot(v, each) for v, each in zip(whole, bent, strict=True)])
+        return lengths, products(known.s, bent), products(known.y, whole)
 
 
 class Plain(Metric):
@@ -51,6 +63,10 @@ class Plain(Metric):
 
     def products(self, known: Secants) -> Floats:
         return known.ss
+
+    def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
+        (both, lengths), pairs = met((*known.s, *known.y), vectors), len(known.s)
+        return lengths, both[:, :pairs], both[:, pairs:]
 
     def solve(self, v: Floats) -> Floats:
         return v
@@ -75,6 +91,10 @@ class Pairs:
             return Pairs(self.x, Model(g.copy()), scale=None if self.scale is None else max(SHORTER * self.scale, SHORTEST))
         return replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
 
+    def corrected(self, news: Model) -> Pairs:
+        """y is made of those who told at both ends of a step alone (Berahas, Nocedal and Takac 2016)."""
+        return self if self.g is None else replace(self, g=Model(self.g + news))
+
     def refused(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At a refused point: with what it says of the curvature where the step began."""
         if self.g is None or not dot(g, g) <= FARTHEST**2 * dot(self.g, self.g):
@@ -93,34 +113,47 @@ class Pairs:
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
 
     def towards(self, metric: Metric) -> Model:
-        """H g by the two loops (Nocedal 1980)."""
+        """H g."""
         assert self.g is not None, "a round has been"
-        q, known = self.g.astype(np.float64), self.known
-        shares = [] if known is None else known.back(q)
-        q = q if self.scale is None else self.scale * metric.solve(q)
-        if known is not None:
-            known.forth(q, shares)
+        q, known = self.g.astype(np.float64), NONE if self.known is None else self.known
+        shares = known.back(q)
+        if self.scale is not None:
+            q = metric.solve(q)
+            q *= self.scale
+        known.forth(q, shares)
         return Model(q.astype(self.g.dtype, copy=False))
 
-    def quadratic(self, metric: Metric) -> Callable[[Model], float] | None:
-        """v -> v' B v, B = H^-1, in the compact form of Byrd, Nocedal and Schnabel (1994)."""
-        if self.scale is None:
+    def quadratic(self, metric: Metric) -> Quadratic | None:
+        """B = H^-1, in the compact form of Byrd, Nocedal and Schnabel (1994)."""
+        if self.scale is None or self.g is None:
             return None
-        b, known = 1.0 / self.scale, self.known
+        first, known = FirstMatrix(1.0 / self.scale, metric), self.known
         if known is None:
-            return lambda v: b * dot(v, metric.times(v))
-        below, sbs = np.tril(known.sy, -1), b * metric.products(known)
+            return Quadratic(first.forms, self.g)
+        below = np.tril(known.sy, -1)
+        table = np.block([[first.b * metric.products(known), below], [below.T, -np.diag(np.diag(known.sy))]])
         try:
-            middle = np.linalg.inv(np.block([[sbs, below], [below.T, -np.diag(np.diag(known.sy))]]))
+            middle = np.linalg.inv(table)
         except np.linalg.LinAlgError:  # pairs that differ by rounding alone
-            return lambda v: b * dot(v, metric.times(v))
+            return Quadratic(first.forms, self.g)
 
-        def form(v: Model) -> float:
-            bent = b * metric.times(v)
-            w = np.concatenate([known.along(bent), known.across(v)])
-            return float(dot(v, bent) - w @ middle @ w)
+        def forms(vectors: Sequence[Vector]) -> Floats:
+            lengths, along, across = metric.meet(vectors, known)
+            w = np.hstack([first.b * along, across])
+            return np.asarray(first.b * lengths - ((w @ middle) * w).sum(axis=1))
 
-        return form
+        return Quadratic(forms, self.g)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstMatrix:
+    """H0^-1 = b metric^-1."""
+
+    b: float
+    metric: Metric
+
+    def forms(self, vectors: Sequence[Vector]) -> Floats:
+        return self.b * self.metric.meet(vectors, NONE)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,34 +163,30 @@ class Secants:
     s: tuple[Floats, ...] = ()
     y: tuple[Floats, ...] = ()
     sy: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(pairs, pairs): s_a' y_b where b is not newer than a, and 0 elsewhere: all that B and H are made of."""
+    """(pairs, pairs): all s_a' y_b."""
     ss: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(pairs, pairs): all s_a' s_b."""
 
     def joined(self, s: Floats, y: Floats, memory: int) -> Secants:
         """With one more, and the oldest left out where there are more than `memory`."""
         one = Secants((*self.s, s)[-memory:], (*self.y, y)[-memory:])
-        sy, ss = one.across(s), one.along(s)
-        above = np.append(np.zeros(len(sy) - 1), sy[-1])
-        return replace(one, sy=_bordered(self.sy, sy, above), ss=_bordered(self.ss, ss, ss))
+        (ss, sy), (across,) = products(one.s, [s, y]), products(one.y, [s])
+        return replace(one, sy=_bordered(self.sy, across, sy), ss=_bordered(self.ss, ss, ss))
 
-    def along(self, v: Floats) -> Floats:
-        """All s_a' v."""
-        return np.array([dot(row, v) for row in self.s])
+    def back(self, q: Floats) -> Floats:
+        """a = R^-1 S'q, q -= Y a, in place: from the newest pair to the oldest."""
+        if not self.s:
+            return np.empty(0)
+        shares = solve_triangular(np.triu(self.sy), products(self.s, [q])[0], check_finite=False)
+        add_multiples(q, self.y, -shares)
+        return np.asarray(shares)
 
-    def across(self, v: Floats) -> Floats:
-        """All y_a' v."""
-        return np.array([dot(row, v) for row in self.y])
-
-    def back(self, q: Floats) -> list[float]:
-        """The first loop, from the newest pair to the oldest, in place."""
-        pairs = zip(self.s, self.y, np.diag(self.sy), strict=True)
-        return [_back(q, s, y, sy) for s, y, sy in reversed(list(pairs))][::-1]
-
-    def forth(self, q: Floats, shares: list[float]) -> None:
-        """The second loop, from the oldest to the newest."""
-        for s, y, sy, share in zip(self.s, self.y, np.diag(self.sy), shares, strict=True):
-            _forth(q, s, y, sy, share)
+    def forth(self, q: Floats, shares: Floats) -> None:
+        """q += S R^-T (D a - Y'q), in place: from the oldest to the newest."""
+        if not self.s:
+            return
+        rest = np.diag(self.sy) * shares - products(self.y, [q])[0]
+        add_multiples(q, self.s, solve_triangular(np.triu(self.sy), rest, trans="T", check_finite=False))
 
 
 PLAIN, NONE = Plain(), Secants()
@@ -170,18 +199,3 @@ def _bordered(table: Floats, row: Floats, column: Floats) -> Floats:
     out[:-1, :-1] = table[len(table) - kept :, len(table) - kept :]
     out[-1], out[:, -1] = row, column
     return out
-
-
-@numba.njit(cache=True, nogil=True)
-def _back(q: Floats, s: Floats, y: Floats, sy: float) -> float:
-    share: float = dot(s, q) / sy
-    for j in range(len(q)):
-        q[j] -= share * y[j]
-    return share
-
-
-@numba.njit(cache=True, nogil=True)
-def _forth(q: Floats, s: Floats, y: Floats, sy: float, share: float) -> None:
-    rest = share - dot(y, q) / sy
-    for j in range(len(q)):
-        q[j] += rest * s[j]

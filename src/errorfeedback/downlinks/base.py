@@ -18,6 +18,7 @@ from errorfeedback.core import VALUE_BITS, Floats, Integers, Model
 from errorfeedback.methods.base import Method
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support, descend
+from errorfeedback.sums import Quadratic
 from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames, bits_per_index
 from errorfeedback.wire.message import KnownLayout, Message
@@ -48,8 +49,8 @@ class Step:
     """(d,): room for one vector."""
     asked: bool
     """Somebody wants to know the step that was taken."""
-    quadratic: Callable[[], Callable[[Model], float] | None] = lambda: None
-    """What is believed of the curvature where the step begins: makes v -> v' B v, where there is a model."""
+    quadratic: Callable[[], Quadratic | None] = lambda: None
+    """What is believed of the curvature where the step begins, where there is a model."""
     taken: Model | None = None
     """How x moved; a downlink fills it in."""
     _nowhere: Model = field(init=False, repr=False)

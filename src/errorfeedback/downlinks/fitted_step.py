@@ -13,18 +13,21 @@ more bits than others, as their error has a part across. The first byte of a fra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from errorfeedback.core import Model
+from errorfeedback.core import Floats, Model
 from errorfeedback.downlinks.base import Answers, Broadcast, Downlink, Step, whole
 from errorfeedback.sparsity.support import Support
-from errorfeedback.sums import dot
-from errorfeedback.wire.codebook import MENU
+from errorfeedback.sums import Vector, dot, squares
+from errorfeedback.wire.codebook import MENU, Codebook
 from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.message import KnownLayout
+
+AT_ONCE = 4
+"""Codings that are tried at once: going through what the model is made of takes as long for one as for a few."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,32 @@ class FittedStep(Downlink):
 
     @property
     def codings(self) -> tuple[Coding, ...]:
+        return self._menu
+
+    @property
+    def _menu(self) -> tuple[Codebook, ...]:
         return tuple(coding for coding in MENU if coding.each >= self.least)
 
     def send(self, state: None, x: Model, step: Step) -> tuple[Broadcast, None]:
-        wanted, form = step.vector(x), step.quadratic()
-        form = form if form is not None else lambda v: dot(v, v)
-        allowed, count = self.share * form(wanted), np.array([len(x)])
-        for coding in self.codings:
-            values, units = coding.rounded(wanted, count)
-            if not form(Model(values - wanted)) > allowed:
-                break
+        wanted, model = step.vector(x), step.quadratic()
+        forms = squares if model is None else model.forms
+        promised = dot(wanted, wanted) if model is None else step.gamma**2 * model.along(step.direction)
+        coding = self._coarsest(wanted, forms, self.share * promised)
+        values, units = coding.rounded(wanted, np.array([len(x)]))
         x += values
         step.taken = Model(values)
         return Broadcast(values, coding=coding, unit=float(units[0])), None
+
+    def _coarsest(self, wanted: Model, forms: Callable[[Sequence[Vector]], Floats], allowed: float) -> Codebook:
+        """The coarsest coding that is allowed; the finest where none is."""
+        codings, largest = self._menu, max(float(wanted.max()), -float(wanted.min()))
+        for k in range(0, len(codings), AT_ONCE):
+            some = codings[k : k + AT_ONCE]
+            costs = forms([Lost(wanted, largest, coding) for coding in some])
+            for coding, cost in zip(some, costs, strict=True):
+                if not cost > allowed:
+                    return coding
+        return codings[-1]
 
     def receive(self, state: None, x: Model, broadcast: Broadcast) -> None:
         x[broadcast.features] += broadcast.values[broadcast.features]
@@ -73,3 +89,20 @@ class FittedStep(Downlink):
     @classmethod
     def examples(cls) -> Sequence[FittedStep]:
         return [cls(), cls(least=8)]
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """What a step loses in a coding; its pieces are made where they are asked for."""
+
+    step: Model
+    largest: float
+    coding: Codebook
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def __getitem__(self, piece: slice) -> Floats:
+        lost = self.coding.near(self.step[piece], self.largest)
+        lost -= self.step[piece]
+        return lost

@@ -43,6 +43,10 @@ class AllowList:
         if not counted:
             _refuse_twice({name: list(map(str, allowed)) for name, allowed in self.nodes.items()}, "may be brought")
 
+    def among(self, names: Sequence[str]) -> AllowList:
+        """The part of the list that is about these nodes."""
+        return AllowList({name: self.nodes[name] for name in names})
+
     def admit(self, brought: Sequence[Sequence[Any]]) -> None:
         """Raise where a node brings others than it may, by what every node's clients are called there."""
         names = {node: list(map(_printable, mine)) for node, mine in zip(self.nodes, brought, strict=True)}

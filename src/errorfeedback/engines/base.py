@@ -137,6 +137,10 @@ class Transport(ABC):
         not, or was not asked (its request was b"")."""
         return self.receive()
 
+    def receive_if_there(self) -> list[bytes]:
+        """The answers of all who are there, however long they take; `AWAY` for a host that is gone, where hosts may be."""
+        return self.receive()
+
     def returned(self, away: Collection[int], least: int) -> list[int]:
         """Which of the hosts that are away can be asked again; there are at least so many, or it raises after a while."""
         return list(away)

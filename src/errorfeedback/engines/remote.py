@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count, pairwise
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from errorfeedback.clients.bending import MISSING_WIDTHS, bend_key
 from errorfeedback.clients.memory import cut_memory, joined_memory, lengths_of
-from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.order import Kept, Order, Place, Setup
 from errorfeedback.clients.own_rows import identity_of
 from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
 from errorfeedback.clients.shard import Observation
@@ -72,6 +73,8 @@ class RemoteSession:
         self.numbers = [count() for _ in self.supports]
         self.placed: set[int] = set()
         """Hosts that have been told already where x is."""
+        self.kept: Kept | None = None
+        """The point that the clients' memory may go back to."""
         self.open, self.waiting = True, False
         if started is not None:
             self._ask("start", started)
@@ -96,24 +99,25 @@ class RemoteSession:
             return [*messages, *(self._message(order, k, answer) for k, answer in enumerate(self._answers()))]
         least = min(self.transport.quorum, len(self.supports) - len(self.absences.away))
         answers = self._received() if order.ctx.t == 0 else self._in_time(least)
-        messages = [self._counted(self.absences, order, k, answer) for k, answer in enumerate(answers)]
-        self.absences.present(messages)
-        return messages
+        self.kept = order.kept
+        said = [self._said(self.absences, order, k, answer) for k, answer in enumerate(answers)]
+        known = [self.setup.method.known(operator, order.ctx).frames for operator in self.operators]
+        return self.absences.counted(order, said, known)
 
-    def _counted(self, absences: Absences, order: Order, k: int, answer: bytes) -> Message:
-        """A host's message, where it took part; nobody is missing in round 0."""
+    def _said(self, absences: Absences, order: Order, k: int, answer: bytes) -> Message | str:
+        """A host's message, where it took part, or why it did not; nobody is missing in round 0."""
         why = "it has not answered in time" if answer == AWAY else answer[1 : 1 + LONG].decode(errors="replace")
         if answer[:1] == DONE:
             try:
                 message = self._message(order, k, answer[1:])
-                if np.isfinite(message.values).all():
-                    return absences.heard(k, message, order.ctx)
-                why = "its numbers are not finite"
+                why = absences.unsound(message, order)
+                if not why:
+                    return message
             except ValueError as error:  # no message of these clients
                 why = str(error)
         if order.ctx.t == 0:
             self.transport.fail(k, why)
-        return absences.missed(k, self.setup.method.known(self.operators[k], order.ctx).frames, order.ctx, why)
+        return why
 
     def _welcome(self, order: Order) -> None:
         """Bring those who were away to where the server is, as soon as they can be asked; wait while too few are there."""
@@ -124,8 +128,9 @@ class RemoteSession:
         if not back:
             return
         here, ctx = (order.x, order.downlink), (self.ctx.t, self.ctx.seed, self.ctx.step_bits)
-        memories = {k: (absences.memories[k], None, dict[str, Any](), None) for k in back}
-        self._send("recall", [content((memories[k], here, None, ctx)) if k in memories else None for k in hosts])
+        kept = None if order.kept is None else order.kept.place
+        memories = {k: absences.hosts[k].memory for k in back}
+        self._send("recall", [content((memories[k], here, kept, ctx)) if k in memories else None for k in hosts])
         answers = self._in_time(0)
         for k in back:
             if answers[k][:1] == DONE:
@@ -194,9 +199,22 @@ class RemoteSession:
     def values(self, x: Model, kept: bool = False) -> PerClient:
         self._ask("values", FLAG.pack(kept))
         mine = [] if self.own is None else [self.own.values(x)]
-        answers = [np.frombuffer(answer, dtype=np.uint8) for answer in self._answers()]
-        losses = [decode_losses(each, support, self.ctx) for each, support in zip(answers, self.supports, strict=True)]
-        return PerClient(np.concatenate([*mine, *losses]))
+        if self.absences is not None:
+            believed = [self._believed(self.absences, k, x, answer) for k, answer in enumerate(self._in_time(0))]
+            return PerClient(np.concatenate(believed))
+        return PerClient(np.concatenate([*mine, *(self._losses(k, answer) for k, answer in enumerate(self._answers()))]))
+
+    def _losses(self, k: int, answer: bytes) -> PerClient:
+        return decode_losses(np.frombuffer(answer, dtype=np.uint8), self.supports[k], self.ctx)
+
+    def _believed(self, absences: Absences, k: int, x: Model, answer: bytes) -> PerClient:
+        """A host's losses, as far as it is there to tell them."""
+        if answer[:1] == DONE:
+            with suppress(ValueError):  # no losses of these clients
+                return self._losses(k, answer[1:])
+        if self.kept is None:  # a run that had stopped already: nothing is known of them
+            self.transport.fail(k, "it does not tell its losses")
+        return absences.losses(k, x, self.kept)
 
     def ask(self, verb: str, bodies: Sequence[bytes]) -> list[bytes]:
         """What hosts answer that know more verbs than a `Host` does, between two rounds; everybody is waited for."""
@@ -205,7 +223,7 @@ class RemoteSession:
 
     def memory(self) -> Any:
         if self.absences is not None:  # nobody has to be asked
-            return joined_memory([(g, None, {}, None) for g in self.absences.memories])
+            return self.absences.memory
         self._ask("memory", b"")
         mine = [] if self.own is None else [self.own.memory()]
         return joined_memory([*mine, *self._values_of(self._answers())])
@@ -220,7 +238,7 @@ class RemoteSession:
         self._answers()
         self.placed = set(range(len(self.supports)))
         if self.absences is not None:
-            self.absences.memories = [piece[0] for piece in pieces]
+            self.absences.recall(pieces)
 
     def close(self) -> None:
         """Where the run did not end by itself the hosts are told why."""

@@ -43,6 +43,8 @@ FAREWELL = 5.0
 """Seconds for the last words."""
 SAY_AGAIN = 60.0
 """Seconds between two lines that say who is waited for."""
+POLL = 0.1
+"""Seconds between two looks at who is still there."""
 LEAST = 5.0
 """Seconds that a node may be silent, at the least: it says once a second that it is at work."""
 
@@ -55,7 +57,8 @@ class Listener:
     that is started again after a kill is the same to its nodes; they wait for it. `patience`: seconds that a node may be
     silent or gone. `host` and `port`: where nodes call (0: a free port). `largest`: bytes of the longest answer. `deadline`:
     seconds that a node has for a round, if it may miss one (`engines.absences`), while at least `quorum` nodes answer
-    (more than half of them by default).
+    (more than half of them by default). `wait`: seconds after which a run may begin without some, where the quorum is
+    there; who comes later is among the `latecomers`.
 
     >>> import errorfeedback as ef
     >>> with ef.Listener({"a": range(0, 4), "b": range(4, 9)}) as listener:
@@ -74,6 +77,7 @@ class Listener:
         patience: float = 600.0,
         deadline: float | None = None,
         quorum: int | None = None,
+        wait: float | None = None,
         largest: int = 2**28,
     ) -> None:
         self.allowed = AllowList(nodes)
@@ -86,11 +90,15 @@ class Listener:
             )
         if not 1 <= self.quorum <= len(nodes):
             raise ValueError(f"quorum = {quorum}; it must be 1 to {len(nodes)}, the number of nodes")
-        self.host, self.patience, self.deadline, self.largest = host, patience, deadline, largest
+        if wait is not None and not 0 <= wait <= patience:
+            raise ValueError(f"wait = {wait}; it must be 0 to patience = {patience} seconds")
+        self.host, self.patience, self.deadline, self.largest, self.wait = host, patience, deadline, largest, wait
         self.folder = None if folder is None else Path(folder)
         self._known = self._remembered(list(nodes))
         self._context = SelfSigned(self._known["pem"]).context()
         self.members = [Member(name, self._known["tokens"][name]) for name in nodes]
+        self.seated: list[Member] = []
+        """Who is in the run."""
         self._links: dict[Link, Member | float] = {}  # whose, or since when it is a stranger's
         self._selector = selectors.DefaultSelector()
         self._door = socket.create_server((host, port or self._known["port"]), backlog=128)
@@ -120,14 +128,24 @@ class Listener:
         token, fingerprint = self._known["tokens"][node], SelfSigned(self._known["pem"]).fingerprint
         return Invitation(self.host, self._known["port"], fingerprint, token, self._known["run"], node)
 
-    def transport(self) -> Transport:
-        """The way to all nodes, once all are there."""
+    def transport(self) -> Streams:
+        """The way to all nodes, once all are there; to those who are, where that is enough and others have been waited for.
+        A second one has who is there by then."""
         end = monotonic() + self.patience
+        enough = None if self.wait is None else monotonic() + (0 if self.seated else self.wait)
         while missing := [member.name for member in self.members if member.link is None]:
+            if enough is not None and monotonic() >= enough and len(self.members) - len(missing) >= self.quorum:
+                LOG.warning("the run begins without %s", ", ".join(missing))
+                break
             if monotonic() > end:
                 raise TimeoutError(f"{', '.join(missing)} did not join within {self.patience:g} seconds")
             self.turn(end - monotonic())
+        self.seated = [member for member in self.members if member.link is not None]
         return Streams(self)
+
+    def latecomers(self) -> list[str]:
+        """Who is there and not in the run."""
+        return [member.name for member in self.members if member.link is not None and member not in self.seated]
 
     def traffic(self) -> dict[str, tuple[int, int]]:
         """Bytes sent to every node and received from it, at the socket, with all that TLS adds."""
@@ -225,7 +243,7 @@ class Streams(Transport):
     """The way to the nodes of a listener."""
 
     def __init__(self, listener: Listener) -> None:
-        self.listener, self.members = listener, listener.members
+        self.listener, self.members = listener, listener.seated
         self._said = -SAY_AGAIN
 
     @property
@@ -266,6 +284,19 @@ class Streams(Transport):
             member.give_up()
         return [member.answer for member in self.members]
 
+    def receive_if_there(self) -> list[bytes]:
+        if self.deadline is None:
+            return self.receive()
+        end = monotonic() + self.deadline
+        while any(monotonic() < end or self._is_at_work(member) for member in self._waiting()):
+            self.listener.turn(max(end - monotonic(), POLL))
+        for member in self.members:
+            member.give_up()
+        return [member.answer for member in self.members]
+
+    def _is_at_work(self, member: Member) -> bool:
+        return member.link is not None and monotonic() - member.heard <= self.patience
+
     def returned(self, away: Collection[int], least: int) -> list[int]:
         end = monotonic() + self.patience
         self.listener.turn(0)
@@ -299,7 +330,7 @@ class Streams(Transport):
                 raise TimeoutError(f"{member.name} {where} for more than {self.listener.patience:g} seconds")
 
     def admit(self, clients: Sequence[Sequence[Any]]) -> None:
-        self.listener.allowed.admit(clients)
+        self.listener.allowed.among([member.name for member in self.members]).admit(clients)
 
     def name(self, host: int) -> str:
         return self.members[host].name

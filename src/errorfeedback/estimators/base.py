@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import nan
 from typing import Any, ClassVar, Self
@@ -21,6 +21,7 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.doubts import doubts_about
+from errorfeedback.estimators.earlier import Earlier
 from errorfeedback.estimators.held_out import HeldOut, HeldOutRows, by_client
 from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
@@ -44,12 +45,13 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     n_clients : int, default=10
         Rows are dealt evenly to that many clients, at random, where `fit` gets no groups.
-    k : int or None, default=None
-        Numbers that a client sends per round: those of its change that are largest (TopK). None: every number, in few bits,
-        with quasi-Newton steps on the server; how many bits is chosen from the data and the network.
+    k : int, "auto" or None, default=None
+        Numbers that a client sends per round: those of its change that are largest (TopK); "auto": as many as the data and
+        the network make worth their price. None: every number, in few bits, with quasi-Newton steps on the server; how many
+        bits is chosen from the data and the network.
     network : str, list of str or None, default=None
         The clients' links, as in "up=1Mbit/s,down=10Mbit/s,latency=50ms", or one such text for every class of clients:
-        where k is None, training is made for the shortest time on them. None: for fewest bytes.
+        unless k is a number, training is made for the shortest time on them. None: for fewest bytes.
     l1 : float, default=0.0
         Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free. It
         has no gradient at 0: steps are of first order, and take many more rounds.
@@ -139,7 +141,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         *,
         n_clients: int = 10,
-        k: int | None = None,
+        k: int | str | None = None,
         network: str | list[str] | None = None,
         l1: float = 0.0,
         l2: float = 1e-4,
@@ -260,19 +262,21 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         watch: Watch | None = None,
         valid: Held | HeldOut | None = None,
         checkpoint: Checkpoint | None = None,
+        stop: Sequence[Stop] = (),
+        earlier: Earlier | None = None,
     ) -> Self:
         """Train where the rows are in other places, which have said what is minimised and what they have `learned`; held-out
-        rows may be here or there."""
+        rows may be here or there. It stops for `stop` too, and goes on from an `earlier` run with other clients."""
         for name, value in learned.items():
             setattr(self, name, value)
         held = valid if isinstance(valid, HeldOut) else self._held(valid, objective.models)
-        return self._train(objective, watch, held, engine, checkpoint)
+        return self._train(objective, watch, held, engine, checkpoint, stop, earlier)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
         """Rows with a weight above 0: X, y, their weights and their clients."""
         numeric = self._numeric_target()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric)
-        w = np.asarray(_check_sample_weight(weights, X, ensure_non_negative=True))
+        w = _row_weights(weights, X)
         clients = self.dealt(X.shape[0]) if groups is None else np.asarray(groups)
         if clients.shape != (X.shape[0],):
             raise ValueError(f"groups has shape {clients.shape}, but X has {X.shape[0]} rows; name a client for each row")
@@ -293,7 +297,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         X, y = validate_data(
             self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
         )
-        weights = np.asarray(_check_sample_weight(given[0] if given else None, X, ensure_non_negative=True))
+        weights = _row_weights(given[0] if given else None, X)
         order, firsts = (np.arange(X.shape[0]), None) if len(given) < 2 else by_client(np.asarray(given[1]))
         A = sparse.csr_array(X)[order]
         held = self._held_out(with_ones(A) if self.fit_intercept else A, np.asarray(y)[order], weights[order], models)
@@ -313,21 +317,24 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         held: HeldOut | None,
         engine: Engine | None,
         checkpoint: Checkpoint | None,
+        stop: Sequence[Stop] = (),
+        earlier: Earlier | None = None,
     ) -> Self:
         """Run, and keep what the run says."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        stops: list[Stop] = [] if self.budget is None else [Budget(bytes=self.budget)]
+        spent = 0.0 if earlier is None else earlier.bytes_up
+        stops = [*stop] if self.budget is None else [*stop, Budget(bytes=max(self.budget - spent, 1.0))]
         trained = train(
             objective,
             TrainingSettings(
                 k=self.k,
                 intercept=self.intercept,
-                rounds=self.max_iter,
+                rounds=self.max_iter if earlier is None else max(self.max_iter - earlier.rounds, 0),
                 seed=seed,
                 networks=self._networks(objective),
                 tolerance=self.tol,
             ),
-            x0=self._start(objective),
+            x0=self._start(objective) if earlier is None else earlier.start,
             stop=stops,
             held=held,
             watch=watch,
@@ -336,6 +343,11 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         )
         self.most_features_ = int(objective.problem.support.r)
         self._set(trained, objective.models)
+        if earlier is not None:
+            self.history_ = earlier.history.followed_by(trained.run.history)
+            self.n_iter_ = earlier.rounds + trained.run.rounds
+            self.bytes_up_ = earlier.bytes_up + trained.bytes_up
+            self.bytes_down_ = earlier.bytes_down + trained.bytes_down
         self.clients_ = objective.clients
         self.constant_loss_ = nan if held is None else held.constant(self.constant_)
         doubts = list(doubts_about(self))
@@ -386,3 +398,11 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.traffic_ = trained.traffic
         self.bytes_up_ = trained.bytes_up
         self.bytes_down_ = trained.bytes_down
+
+
+def _row_weights(given: ArrayLike | None, X: Any) -> Floats:
+    """1 for every row unless they are given."""
+    weights = np.asarray(_check_sample_weight(given, X, ensure_non_negative=True))
+    if not weights.any():  # later versions of scikit-learn refuse them by themselves
+        raise ValueError("sample_weight is 0 for all rows; give at least one non-zero weight")
+    return weights

@@ -4,6 +4,7 @@ interface.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -149,7 +150,9 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
 
 def _check_classes(y: NDArray[Any]) -> None:
     """What hardly ever comes twice is measured (or is a name), and no class."""
-    kind, distinct = type_of_target(y, input_name="y"), np.unique(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of some versions, about what is refused below
+        kind, distinct = type_of_target(y, input_name="y"), np.unique(y)
     examples = ", ".join(map(str, distinct[:3].tolist()))
     fix = "for a number use --regression (EF21Regressor); is it the right target (--target)?"
     if kind not in ("binary", "multiclass"):

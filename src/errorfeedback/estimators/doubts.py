@@ -27,7 +27,7 @@ def doubts_about(model: LinearEF21) -> Iterator[tuple[type[TrainingWarning], str
             f"not converged: all {model.n_iter_} rounds were run and the loss was still falling; allow more rounds "
             "(max_iter, --rounds) or a larger tolerance (tol, --tolerance)",
         )
-    if model.k is not None and model.k * model.max_iter < model.most_features_:
+    if isinstance(model.k, int) and model.k * model.max_iter < model.most_features_:
         yield (
             TrainingWarning,
             f"k = {model.k} numbers in {model.max_iter} rounds: a client with {model.most_features_} features cannot even "

@@ -14,14 +14,14 @@ from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
-from errorfeedback.estimators.training import INTERCEPTS
+from errorfeedback.estimators.training import AUTO, INTERCEPTS
 
 
 class SharedParameters(TypedDict, total=False):
     """With the meaning and the defaults that they have in `LinearEF21`."""
 
     n_clients: int
-    k: int | None
+    k: int | str | None
     network: str | list[str] | None
     l1: float
     l2: float
@@ -68,16 +68,14 @@ class WholeNumber:
 
 
 @dataclass(frozen=True)
-class WholeNumberOrNone:
-    """A whole number, or None to leave the choice to us."""
-
-    least: int
+class Level:
+    """K of TopK: a whole number, "auto" to leave the number to us, or None to leave the method to us."""
 
     def allows(self, value: Any) -> bool:
-        return value is None or WholeNumber(self.least).allows(value)
+        return value is None or (isinstance(value, str) and value == AUTO) or WholeNumber(1).allows(value)
 
     def __str__(self) -> str:
-        return f"a whole number of at least {self.least}, or None"
+        return f"a whole number of at least 1, {AUTO!r} or None"
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class OneOf:
 
 RULES: dict[str, Rule] = {
     "n_clients": WholeNumber(1),
-    "k": WholeNumberOrNone(1),
+    "k": Level(),
     "l1": AtLeast(0),
     "l2": AtLeast(0),
     "fit_intercept": OneOf((True, False)),

@@ -21,6 +21,7 @@ from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.planner.network import Network, traffic
 from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
+from errorfeedback.planner.top_k_choice import chosen_top_k
 from errorfeedback.problems.base import setup_bits
 from errorfeedback.problems.conversation import Conversation
 from errorfeedback.runtime.ledger import ownership_bits
@@ -31,6 +32,8 @@ from errorfeedback.runtime.validation import Validation
 from errorfeedback.storage.checkpoint import Checkpoint, Folder
 
 INTERCEPTS = ("topk", "exact")
+AUTO = "auto"
+"""A k that is left to us."""
 DENSELY = 1000
 """The first rounds of a run, of which every one is recorded."""
 
@@ -39,12 +42,13 @@ DENSELY = 1000
 class TrainingSettings:
     """How a model is trained.
 
-    k: numbers per client and round, by TopK; None: every number in few bits (`planner.recipe`). intercept: with k, "topk"
-    (a feature like any other) or "exact" (sent every round). networks: the link of every client, for which the choice is
-    made; None: fewest bytes. tolerance: what is left of all progress when the run may stop.
+    k: numbers per client and round, by TopK; "auto": as many as `planner.top_k_choice` says; None: every number in few bits
+    (`planner.recipe`). intercept: with k, "topk" (a feature like any other) or "exact" (sent every round). networks: the
+    link of every client, for which the choice is made; None: fewest bytes. tolerance: what is left of all progress when the
+    run may stop.
     """
 
-    k: int | None = None
+    k: int | str | None = None
     intercept: str = "topk"
     rounds: int = 1000
     seed: int = 0
@@ -53,10 +57,20 @@ class TrainingSettings:
     every: int = 10
     """Rounds between those that are recorded, after the first DENSELY, of which all are."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.k, str) and self.intercept == "exact":
+            raise ValueError(
+                f"k = {self.k!r} with intercept = 'exact': a client that chooses its numbers sends the intercept's where it "
+                "is among them; use intercept='topk', or a number for k"
+            )
+
     def recipe(self, objective: Objective) -> Recipe:
+        smooth = objective.prox is None or objective.prox.smooth
+        if isinstance(self.k, str):
+            return chosen_top_k(objective.problem.support, self.networks, smooth)
         if self.k is not None:
             return top_k(compressor_of(objective, self.k, self.intercept))
-        if objective.prox is not None and not objective.prox.smooth:
+        if not smooth:
             return first_order()
         return few_bits(objective.problem, self.networks, self.tolerance)
 

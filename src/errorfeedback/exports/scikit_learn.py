@@ -140,7 +140,7 @@ def days(table: Any, form: str | None) -> Floats:
 
 def _moment(cell: Any, form: str) -> np.datetime64 | datetime:
     if not isinstance(cell, str):
-        return np.datetime64("NaT")
+        return np.datetime64("NaT", "us")
     try:
         return datetime.strptime(cell, form)
     except ValueError:

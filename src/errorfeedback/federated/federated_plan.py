@@ -42,6 +42,11 @@ class FederatedPlan:
     """Between two checkpoints."""
     deadline: float | None = None
     """Seconds that a node has for a round before it counts as absent; None: everybody is waited for. On the stream only."""
+    quorum: int | None = None
+    """Nodes that must be there to begin, and answer a round; None: more than half of them."""
+    wait: float | None = None
+    """Seconds after which the run begins without the nodes that are not there, if the quorum is; they may join it later.
+    None: all are waited for. On the stream only, and without a checkpoint."""
 
     def __post_init__(self) -> None:
         if self.path not in (STREAM, MESSAGES):
@@ -57,6 +62,13 @@ class FederatedPlan:
                 f"deadline = {self.deadline:g}, but a node that is away cannot say how good the model is on the rows "
                 "that it holds out; give valid a file of the server's, or leave one of the two out"
             )
+        if self.wait is not None and self.assignment.share is not None:
+            raise ValueError(f"wait = {self.wait:g}, but who joins late changes which rows are held out; give valid a file")
+        if self.wait is not None and (self.path != STREAM or self.checkpoint is not None):
+            raise ValueError(
+                f"wait = {self.wait:g}: a run that nodes may join late goes over path = {STREAM!r}, and has no checkpoint, "
+                "which is of the clients that it began with"
+            )
 
     @property
     def named(self) -> bool:
@@ -71,8 +83,8 @@ class FederatedRun:
 
     plan: FederatedPlan
     common: Common
-    judgements: list[Judgement]
-    """Of every node."""
+    judgements: dict[str, Judgement]
+    """Of every node that was there at the end."""
     held: Data | None
     """The held-out rows, where they are the server's."""
     validating: Crossed

@@ -12,14 +12,14 @@ from errorfeedback.core import Floats, Model, PerClient
 from errorfeedback.engines.base import Engine, Session, Transport
 from errorfeedback.engines.conducting import introduced
 from errorfeedback.engines.elsewhere import Elsewhere
-from errorfeedback.engines.remote import RemoteSession, checked
+from errorfeedback.engines.remote import RemoteSession
 from errorfeedback.federated.held_elsewhere import NUMBERS, HeldAtNode, HeldOutElsewhere
 from errorfeedback.federated.site import Common, Judgement
 from errorfeedback.federated.traffic import Crossed
 from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
 from errorfeedback.storage.files import content, value_of
-from errorfeedback.wire.requests import Request, new_run, run_digest
+from errorfeedback.wire.requests import AWAY, DONE, Request, new_run, run_digest
 
 
 @dataclass(eq=False)
@@ -28,8 +28,12 @@ class Nodes(Engine):
 
     transport: Transport
     count: int
-    judgements: list[Judgement] = field(default_factory=list, init=False)
-    """What every node said of the last model that it was asked about."""
+    named: bool = False
+    """Clients are called what their nodes call them, and not by their numbers."""
+    share: float | None = None
+    """Of the rows that nodes were asked to hold out."""
+    judgements: list[Judgement | None] = field(default_factory=list, init=False)
+    """What every node said of the last model that it was asked about; None: it was not there."""
     held: HeldOutElsewhere | None = field(default=None, init=False)
     """The rows that the nodes hold out, where they do."""
     session: RemoteSession | None = field(default=None, init=False)
@@ -41,12 +45,11 @@ class Nodes(Engine):
     def observes(self) -> bool:
         return False
 
-    def gather(self, *, named: bool = False, share: float | None = None) -> Common:
-        """What the nodes know when they have prepared, with the problem as a server knows it. `named`: clients are called
-        what their nodes call them, and not by their numbers. `share`: of the rows that nodes were asked to hold out."""
+    def gather(self) -> Common:
+        """What the nodes know when they have prepared, with the problem as a server knows it."""
         problem, common, places = introduced(self.transport, self.count)
-        names = np.asarray([name for place in places for name in place.names]) if named else common.objective.clients
-        self.held = None if share is None else self._held(places, share)
+        names = np.asarray([name for place in places for name in place.names]) if self.named else common.objective.clients
+        self.held = None if self.share is None else self._held(places, self.share)
         return replace(common, objective=replace(common.objective, problem=problem, clients=names))
 
     def _held(self, places: list[Introduction], share: float) -> HeldOutElsewhere:
@@ -69,7 +72,8 @@ class Nodes(Engine):
         """The sums of every node's held-out losses, in the middle of a run or outside of one."""
         bodies, session = [each.astype(NUMBERS).tobytes() for each in entries], self.session
         inside = session is not None and session.open
-        answers = session.ask("validate", bodies) if session and inside else self._asked("validate", bodies)
+        asked = session.ask("validate", bodies) if session and inside else self._asked("validate", bodies)
+        answers = [b"" if answer is None else answer for answer in asked]
         self.validating = self.validating.and_also(sum(map(len, answers)), sum(map(len, bodies)))
         assert self.held is not None, "who asks has heard of them"
         for k, (answer, node) in enumerate(zip(answers, self.held.nodes, strict=True)):
@@ -78,16 +82,29 @@ class Nodes(Engine):
         return [np.frombuffer(answer, dtype=NUMBERS) for answer in answers]
 
     def losses(self, problem: Problem, x: Model) -> PerClient:
+        """Of the clients whose nodes are there."""
         answers = enumerate(self._asked("judge", [content(x)] * self.count))
-        self.judgements = [value_of(answer, self.transport.name(k)) for k, answer in answers]
-        return PerClient(np.concatenate([each.losses for each in self.judgements]))
+        self.judgements = [None if answer is None else value_of(answer, self.transport.name(k)) for k, answer in answers]
+        return PerClient(np.concatenate([each.losses for each in self.judgements if each is not None]))
+
+    def judged(self) -> dict[str, Judgement]:
+        """The last judgements, by the names of the nodes that were there."""
+        return {self.transport.name(k): each for k, each in enumerate(self.judgements) if each is not None}
 
     def dismiss(self) -> None:
         """Their work is done."""
         self._asked("dismiss", [b""] * self.count)
 
-    def _asked(self, verb: str, bodies: list[bytes]) -> list[bytes]:
-        """Outside of a run, but of the same problem, method and options."""
+    def _asked(self, verb: str, bodies: list[bytes]) -> list[bytes | None]:
+        """What every node answers outside of a run, but of the same problem, method and options; None where it is gone, and
+        may be."""
         run = new_run(None if self.session is None else run_digest(self.session.run))
         self.transport.send([Request(verb, 0, body, run).pack() for body in bodies])
-        return checked(self.transport, self.transport.receive())
+        return [
+            None if answer == AWAY else self._done(k, answer) for k, answer in enumerate(self.transport.receive_if_there())
+        ]
+
+    def _done(self, k: int, answer: bytes) -> bytes:
+        if answer[:1] != DONE:
+            self.transport.fail(k, answer[1:].decode(errors="replace"))
+        return answer[1:]

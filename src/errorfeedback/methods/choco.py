@@ -11,7 +11,7 @@ Their theorem is about doubly stochastic mixing and decreasing rates; no rule he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import ClassVar
 
@@ -50,6 +50,10 @@ class Choco(Minibatched):
             raise ValueError(f"rate = {self.rate}; the clients' step size must be finite and positive")
         if not 0 < self.pull <= 1:
             raise ValueError(f"pull = {self.pull}; how far clients go towards the mean must be in (0, 1]")
+
+    def tuned(self, gamma: float) -> tuple[Choco, float]:
+        """The clients' rate: the server's step is 1."""
+        return replace(self, rate=gamma), 1.0
 
     def init(self, node: Node, ctx: Round) -> tuple[Message, Memory]:
         x = node.own()

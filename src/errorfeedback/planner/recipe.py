@@ -11,7 +11,7 @@ told losses accept or refuse it. What is chosen:
   round, once at the start, or only where progress is slow. Never without a bound on the curvature: a step that will be
   refused may end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
-  automatic rule: the paper's method.
+  automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from errorfeedback.core import Floats, Integers, Round
+from errorfeedback.core import Floats, Integers, Model, Round
 from errorfeedback.methods.node import Node
+from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.truncated import truncated
 
 
@@ -38,6 +39,9 @@ class Probe(ABC):
     """It looks at the clients' memory after this round's update, and not before."""
     wants_values: ClassVar[bool] = False
     """It looks at f_i: clients compute it in the pass of their gradients."""
+    spares_absent: ClassVar[bool] = False
+    """A client that is away counts as having told the mean of the others, or what follows from its g_i: there is a meaning
+    in that (`engines.believing`)."""
 
     @abstractmethod
     def widths(self, value_bits: int) -> tuple[int, ...]:
@@ -46,6 +50,10 @@ class Probe(ABC):
     @abstractmethod
     def tell(self, memory: Any, node: Node, ctx: Round) -> tuple[Floats, Any]:
         """(n, numbers) on the clients, and their memory for the next time."""
+
+    def recalled(self, support: Support, x: Model) -> Any:
+        """The clients' memory after they were asked at x, where a probe `spares_absent`."""
+        return None
 
     @abstractmethod
     def hear(self, numbers: Floats, hearing: Hearing) -> Any:
@@ -71,6 +79,16 @@ def answers_of(probes: Probes, telemetry: Floats | None, value_bits: int, hearin
         answers[type(probe)] = probe.hear(numbers, hearing)
         at += length
     return answers
+
+
+def column_of(probes: Probes, kind: type[Probe], value_bits: int) -> int | None:
+    """Where the first number of a probe of this kind is among those that a client tells; None: it is not asked for."""
+    at = 0
+    for probe in probes:
+        if type(probe) is kind:
+            return at
+        at += len(probe.widths(value_bits))
+    return None
 
 
 def cut(numbers: Floats, widths: Sequence[int]) -> Floats:

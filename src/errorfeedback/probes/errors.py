@@ -26,6 +26,7 @@ class Errors(Probe):
     """
 
     of_new_memory: ClassVar[bool] = True
+    spares_absent: ClassVar[bool] = True
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (all_digits(value_bits),)

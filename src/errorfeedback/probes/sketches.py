@@ -43,6 +43,7 @@ class Sketches(Probe):
 
     size: int
     of_new_memory: ClassVar[bool] = True
+    spares_absent: ClassVar[bool] = True
 
     def widths(self, value_bits: int) -> tuple[int, ...]:
         return (all_digits(value_bits),) * self.size

@@ -6,18 +6,21 @@ together <grad f(x), x - x_last>.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from errorfeedback.core import VALUE_BITS, Floats, Lifted, Round
+from errorfeedback.core import VALUE_BITS, Floats, Lifted, Model, Round
 from errorfeedback.methods.node import Node
 from errorfeedback.probes.base import Hearing, Probe
+from errorfeedback.sparsity.support import Support
 
 
 @dataclass(frozen=True)
 class Slopes(Probe):
     """What is left of the slope since the last time it was asked for, in that many leading bits of a float64."""
 
+    spares_absent: ClassVar[bool] = True
     bits: int = VALUE_BITS
     """Of every client's number."""
 
@@ -31,6 +34,9 @@ class Slopes(Probe):
         error = node.error()
         unknown = node.peek() if error is None else -error
         return node.support.sums(Lifted(unknown * (here - last)))[:, None], here
+
+    def recalled(self, support: Support, x: Model) -> Lifted:
+        return support.gather(x)
 
     def hear(self, numbers: Floats, hearing: Hearing) -> float:
         return float(np.mean(numbers[:, 0])) + hearing.known_slope

@@ -43,7 +43,8 @@ class ElasticNet:
 
     def value(self, x: Model) -> float:
         """R(x)."""
-        return float(np.sum(np.asarray(self.l1) * np.abs(x) + np.asarray(self.l2) / 2 * x**2))
+        smooth = np.asarray(self.l2) / 2 * x**2
+        return float(np.sum(smooth if self.smooth else np.asarray(self.l1) * np.abs(x) + smooth))
 
     @property
     def smooth(self) -> bool:

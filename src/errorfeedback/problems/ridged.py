@@ -109,7 +109,7 @@ class Ridged(Problem, Bounded, Twice, Prepared):
 
 
 def ridged(problem: Problem, l2: float | PerColumn) -> Ridged:
-    """The problem with (l2/2)||x||^2 within f: one number, or one per column of the data.
+    """The `problem` with (l2/2)||x||^2 within f; `l2`: one number, or one per column of the data.
 
     >>> import errorfeedback as ef
     >>> problem = ef.ridged(ef.synthetic(n=10, d=20, m=3, c=2), 0.1)

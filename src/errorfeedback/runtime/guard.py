@@ -7,17 +7,18 @@ point that it accepted.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
 
+from errorfeedback.clients.memory import copied
+from errorfeedback.clients.order import Kept
 from errorfeedback.core import Model
 from errorfeedback.engines.base import Session
 from errorfeedback.runtime.observer import Observer
 from errorfeedback.runtime.state import State
 from errorfeedback.runtime.stopping import Stops
-from errorfeedback.stepsizes.base import Verdict
+from errorfeedback.stepsizes.base import Telemetry, Verdict
 
 LAST, BEST = "the last point", "the point with the lowest loss among those that the clients told it at"
 ACCEPTED = "the last point that was accepted"
@@ -32,12 +33,19 @@ class Guard:
     keeps_best: bool
     """The rule searches: what it kept is better than what it went back from."""
 
-    def keep(self, s: State) -> None:
-        s.kept = deepcopy((s.x, s.method, s.downlink))
+    def keep(self, s: State, telemetry: Telemetry | None) -> None:
+        s.kept = copied((s.x, s.method, s.downlink), s.kept)
+        if telemetry is not None and telemetry.losses is not None:  # who stands at a point that was kept need not tell again
+            s.losses = telemetry.losses
+
+    def kept(self, s: State) -> Kept | None:
+        """The point that was kept, as engines know it."""
+        return None if s.kept is None else Kept((s.kept[0], s.kept[2]), s.losses)
 
     def restore(self, s: State) -> None:
         assert s.kept is not None, "a rule keeps a point before it goes back"
-        s.x[:], s.method, s.downlink = deepcopy(s.kept)
+        x, method, downlink = s.kept
+        s.x[:], s.method, s.downlink = x, copied(method, s.method), copied(downlink, s.downlink)
         s.move = s.broadcast = None
 
     def must_choose(self, s: State) -> bool:

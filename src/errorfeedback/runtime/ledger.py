@@ -55,21 +55,34 @@ class Ledger:
         """A round. Up: the shards' messages, with `telemetry_bits` of telemetry from each client. Down: to those who take
         part; to everybody in round 0, where all have to tell something, and with methods whose clients never rest."""
         for message in messages:
+            if not message.presence.there:
+                continue
             bits, payload, authors = message.frames.cost(telemetry_bits, self.value_bits)
             self.uplink += bits
             self.payload += payload
             if not first:
                 self.authors += authors
+        absent = messages[0].frames.answers is not None and rests and not (first or telemetry_bits)
+        if not all(message.presence.informed for message in messages):
+            self.downlink += sum(self._down_to(broadcast, each, absent) for each in messages if each.presence.informed)
+            return
         if broadcast is None:
             self.downlink += self._nothing
             return
-        absent = messages[0].frames.answers is not None and rests and not (first or telemetry_bits)
         if not (absent or broadcast.features is not None or broadcast.coding is not FULL or broadcast.numbers):
             self.downlink += self._whole  # the same in every round
             return
         frames = broadcast.frames(self.support, _answers(messages) if absent else None)
         numbers = COMMAND_BITS * self.commands + VALUE_BITS * len(broadcast.numbers)
         self.downlink += frames.cost(numbers, self.value_bits).bits
+
+    def _down_to(self, broadcast: Broadcast | None, message: Message, absent: bool) -> int:
+        """Down to the clients of one shard."""
+        command, support = COMMAND_BITS * self.commands, message.support
+        if broadcast is None:
+            return Frames(*np.zeros((2, support.n), dtype=np.int64)).cost(command, self.value_bits).bits
+        frames = broadcast.frames(support, message.frames.answers if absent else None)
+        return frames.cost(command + VALUE_BITS * len(broadcast.numbers), self.value_bits).bits
 
     def bent(self, curvature: Message) -> None:
         """Up: a shard's message of curvature."""

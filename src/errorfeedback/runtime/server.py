@@ -20,7 +20,8 @@ from errorfeedback.directions.base import Direction, Hessians
 from errorfeedback.downlinks.base import Broadcast, Downlink, Step, step_bits
 from errorfeedback.engines.base import Session
 from errorfeedback.methods.base import Method
-from errorfeedback.probes.base import Hearing, answers_of, widths_of
+from errorfeedback.probes.base import Hearing, answers_of, column_of, widths_of
+from errorfeedback.probes.losses import KnownLosses, Losses
 from errorfeedback.problems.base import Twice
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.checkpointing import StateWriter
@@ -34,7 +35,7 @@ from errorfeedback.runtime.stopping import Progress, Stops
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.sums import dot
 from errorfeedback.theory.analysis import Theory
-from errorfeedback.wire.message import Message
+from errorfeedback.wire.message import Message, Presence
 
 Watch = Callable[[dict[str, float]], None]
 
@@ -95,11 +96,11 @@ class Server:
             probes = self.stepsize.ask(s.rule)
             curvature = bends and self.direction.asks(s.direction, s.gained)
             ctx = Round(t, seed, step_bits(s.broadcast) if fitted and t else 0)
-            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature, s.downlink)
+            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature, s.downlink, self.guard.kept(s))
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None
-            direction = g if along_g and telemetry is None else self._direction(s, g, telemetry)
+            direction = g if along_g and telemetry is None else self._direction(s, g, telemetry, messages)
             gamma, s.rule = self.stepsize.next(s.rule, self.theory, self.method, telemetry)
             if commands:
                 s.verdict = self.stepsize.verdict(s.rule)
@@ -110,7 +111,7 @@ class Server:
                 if not np.isfinite(row.get("f", 0.0)) and s.kept is None:
                     return Ended(s.x, LAST, f"diverged: f is not finite at round {t}", t, self.rows)
             if s.verdict is Verdict.KEEP:
-                self.guard.keep(s)
+                self.guard.keep(s, telemetry)
             if stopped:
                 self._save(writer, t, stopped, s, clock, session)
                 return Ended(*self.guard.choice(session, s), stopped, t, self.rows)
@@ -152,11 +153,16 @@ class Server:
         """What the clients told of their Hessians, summed in client order."""
         problem, bent = self.theory.problem, [m.curvature for m in messages if m.curvature is not None]
         assert isinstance(problem, Twice), "clients without Hessians refuse to tell them"
+        if not bent:  # nobody was there
+            return
         mean = Model(np.empty(problem.d * (problem.d + 1) // 2))
         for k, message in enumerate(bent):
             self.ledger.bent(message)
             message.scatter(mean, k == 0, self.n if k == len(bent) - 1 else 0)
-        missing = PerClient(np.concatenate([m.telemetry[:, 0] for m in bent if m.telemetry is not None]))
+        s.missing = missing = PerClient(np.zeros(self.n) if s.missing is None else s.missing.copy())
+        for message in bent:
+            assert message.telemetry is not None, "it says what is missing"
+            missing[message.support.first :][: message.support.n] = message.telemetry[:, 0]
         l2 = np.zeros(problem.d) if self.prox is None else np.broadcast_to(np.asarray(self.prox.l2), (problem.d,))
         s.direction = self.direction.bent(s.direction, Hessians(mean, missing, problem.hessian_units, l2, problem.support))
 
@@ -170,25 +176,49 @@ class Server:
             true_error2=lambda: self.observer.error2(session.observe(s.x, losses=False), g),
         )
         answers = answers_of(order.probes, numbers, self.ledger.value_bits, hearing)
-        return Telemetry(answers, s.move)
+        telemetry = Telemetry(answers, s.move)
+        telemetry.surprise = sum(message.presence.surprise for message in messages) / self.n
+        telemetry.share = _count(messages, lambda each: each.compares) / max(_count(messages, lambda each: not each.left), 1)
+        at = column_of(order.probes, Losses, self.ledger.value_bits)
+        if at is not None:
+            there = np.concatenate([np.full(message.support.n, message.presence.there) for message in messages])
+            telemetry.losses = KnownLosses(PerClient(numbers[:, at]), there)
+        return telemetry
 
-    def _direction(self, s: State, g: Model, telemetry: Telemetry | None) -> Model:
+    def _news(self, messages: list[Message]) -> Model | None:
+        """What the mean message has in it beside (m/n) (1/|S|) sum_S c_i, the changes of those who told here and at the last
+        accepted point, in place of all m that have not left (`engines.believing`); None: it is that."""
+        size, staying = _count(messages, lambda each: each.compares), _count(messages, lambda each: not each.left)
+        if size == staying and not any(message.presence.back for message in messages):
+            return None
+        news, total = np.zeros_like(self.total), np.zeros_like(self.total)
+        for message in messages:
+            message.scatter(news, False, 0)
+            if message.presence.compares:
+                message.scatter(total, False, 0)
+        return Model((news - total * (staying / max(size, 1))) / self.n)
+
+    def _direction(self, s: State, g: Model, telemetry: Telemetry | None, messages: list[Message]) -> Model:
         """Where to go from the last accepted point: from x, unless a rule that searches refuses the step that led there."""
-        if self.prox is not None and self.direction.adds_penalty:
-            g = Model(g + self.prox.slopes(s.x))
+        adds = self.prox is not None and self.direction.adds_penalty
+        if self.prox is not None and adds:
+            slopes = self.prox.slopes(s.x)
+            slopes += g
+            g = slopes
         if telemetry is None or not self.stepsize.searches:
             direction, s.direction = self.direction(s.direction, s.x, g)
             if telemetry is not None:
                 telemetry.direction2 = norm2(direction)
             return direction
-        telemetry.accepted = self.stepsize.accepts(s.rule, telemetry)
+        telemetry.accepted, news = self.stepsize.accepts(s.rule, telemetry), self._news(messages)
         if telemetry.accepted:
-            s.first = telemetry.loss if s.first is None else s.first
+            s.first = telemetry.loss if s.first is None else s.first + telemetry.surprise
             s.gained = None if s.first is None or telemetry.loss is None else s.first - telemetry.loss
-            s.gradient = Model(g.copy())
-            s.aim, s.direction = self.direction(s.direction, s.x, s.gradient)  # g itself changes with the next message
+            s.gradient = g if adds else Model(g.copy())  # the method's own changes with the next message
+            s.direction = s.direction if news is None else self.direction.corrected(s.direction, news)
+            s.aim, s.direction = self.direction(s.direction, s.x, s.gradient)
         else:
-            aim, s.direction = self.direction.refused(s.direction, s.x, g)
+            aim, s.direction = self.direction.refused(s.direction, s.x, g if news is None else Model(g - news))
             s.aim = s.aim if aim is None else aim
         assert s.aim is not None, "round 0 is accepted"
         assert s.gradient is not None, "likewise"
@@ -221,7 +251,10 @@ class Server:
         up, down = self.ledger.uplink / self.n, self.ledger.downlink / self.n
         with clock.paused():
             gap, steep = _gap(telemetry), 0.0 if s.gradient is None else norm2(s.gradient)
-            reason = self.stops.after(Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained, steep))
+            surprise = telemetry.surprise if telemetry is not None and s.verdict is Verdict.KEEP else 0.0
+            share = 1.0 if telemetry is None else telemetry.share
+            progress = Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained, steep, surprise, share)
+            reason = self.stops.after(progress)
         reason = f"ran all {rounds} rounds" if t == rounds else reason
         if reason and self.guard.must_choose(s):
             self.ledger.compared()
@@ -262,6 +295,11 @@ class Server:
         if writer is not None and writer.due(t, bool(stopped)):
             with clock.paused():
                 writer.save(t + 1, self.snapshots.take(t + 1, stopped, s, clock, session))
+
+
+def _count(messages: list[Message], which: Callable[[Presence], bool]) -> int:
+    """How many clients' presence is such."""
+    return sum(message.support.n for message in messages if which(message.presence))
 
 
 def _gap(telemetry: Telemetry | None) -> float | None:

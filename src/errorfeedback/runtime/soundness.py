@@ -154,6 +154,8 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     for rows in _leaves(snapshot["clients"], RowMemory):
         _require(rows.counts.shape == (problem.n,) and rows.counts.dtype == np.int64, "rows of other clients")
         _check_floats("what is kept of rows", rows.values, (int(rows.counts.sum()),), problem.dtype)
+    for array in _leaves([state["losses"], state["missing"]], np.ndarray):
+        _require(array.shape == (problem.n,) and array.dtype in (np.float64, np.bool_), "numbers of other clients")
     for array in _leaves([state["method"], state["kept"], snapshot["clients"]], np.ndarray):
         _require(array.dtype in (*PRECISIONS, np.bool_, np.int64) and array.ndim >= 1, f"a memory of {array.dtype}")
         _require(not sizes.isdisjoint(array.shape), f"a memory of {len(array)} numbers")

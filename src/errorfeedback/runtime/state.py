@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from errorfeedback.core import Model
+from errorfeedback.core import Model, PerClient
 from errorfeedback.downlinks.base import Broadcast
+from errorfeedback.probes.losses import KnownLosses
 from errorfeedback.stepsizes.base import Move, Verdict
 
 
@@ -27,6 +28,8 @@ class State:
     """The step that led here."""
     kept: tuple[Model, Any, Any] | None = None
     """The point that was kept: x, and the memory of method and downlink there (`runtime.guard`)."""
+    losses: KnownLosses | None = None
+    """What the clients told there, or were believed to have."""
     gradient: Model | None = None
     """The estimate at the last accepted point, with the penalty where the direction adds it; for rules that search."""
     aim: Model | None = None
@@ -35,3 +38,5 @@ class State:
     """The loss at the start."""
     gained: float | None = None
     """How far it has fallen to the last accepted point."""
+    missing: PerClient | None = None
+    """The root mean square of what is missing from every client's Hessian estimate, as it was last told."""

@@ -38,6 +38,10 @@ class Progress:
     """How far the loss has fallen, where a rule that searches knows."""
     gradient2: float = 0.0
     """||g||^2 of the estimate at the last accepted point, likewise."""
+    surprise: float = 0.0
+    """By how much losses that were told before count higher from now on (`Telemetry.surprise`)."""
+    share: float = 1.0
+    """Of the clients: who told here and at the last accepted point."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Budget(Stop):
 
 
 FLATTER = 100.0
+MOST = 0.9
+"""The share of the clients that must have told for a round to be judged."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,8 @@ class EstimatedGap(Stop):
     curvature only believes that little is left everywhere: so ||g||^2 must be at most 100 `tolerance` of its largest, too.
 
     All progress is what the loss has fallen by and is still above its estimated minimum, or a hundredth of the loss itself
-    where that is more: a run that starts near the minimum need not go on to the last digit.
+    where that is more: a run that starts near the minimum need not go on to the last digit. Rounds that more than a tenth of
+    the clients miss say nothing about either.
     """
 
     tolerance: float
@@ -127,8 +134,11 @@ class EstimatedGap(Stop):
     def next(self, state: Estimate, seen: Progress) -> tuple[str, Estimate]:
         if seen.loss is None:
             return "", state
-        lower = seen.loss < state.best
-        state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else state.idle + 1)
+        state = replace(state, best=state.best + seen.surprise)
+        lower, idle = seen.loss < state.best, state.idle + (seen.share >= MOST)
+        state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else idle)
+        if seen.share < MOST:
+            return "", state
         if state.idle >= self.patience:
             return f"no step lowers the loss any more, at round {seen.t}", state
         if seen.gap is None or seen.gained is None:
@@ -179,6 +189,7 @@ class RelativeDecrease(Stop):
         return Decrease()
 
     def next(self, state: Decrease, seen: Progress) -> tuple[str, Decrease]:
+        state = replace(state, best=state.best + seen.surprise)
         if seen.loss is None or not isfinite(seen.loss) or seen.t < state.last + self.gap:
             return "", state
         enough = not isfinite(state.best) or state.best - seen.loss > self.tolerance * abs(state.best)

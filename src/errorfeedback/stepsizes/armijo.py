@@ -111,7 +111,8 @@ class Armijo(StepSize):
             return True
         loss = telemetry.loss
         assert loss is not None, "every round tells it"
-        return bool(loss <= state.loss + SHARE * min(telemetry.move.slope, 0.0) + LEVEL * abs(state.loss))
+        before = state.loss + telemetry.surprise
+        return bool(loss <= before + SHARE * min(telemetry.move.slope, 0.0) + LEVEL * abs(state.loss))
 
     def next(
         self, state: LineSearch, theory: Theory, method: Method, telemetry: Telemetry | None
@@ -137,7 +138,7 @@ class Armijo(StepSize):
         """The most of a refused step that the next one may have."""
         assert telemetry.move is not None, "who stands is not refused"
         assert telemetry.loss is not None, "every round tells it"
-        return 0.5 if telemetry.loss - state.loss <= FAR * abs(telemetry.move.slope) else CUT
+        return 0.5 if telemetry.loss - (state.loss + telemetry.surprise) <= FAR * abs(telemetry.move.slope) else CUT
 
     def _first(self, state: LineSearch, telemetry: Telemetry) -> float:
         """From an accepted point."""

@@ -140,26 +140,26 @@ class Automatic(StepSize):
 
     def next(self, state: Guarded, theory: Theory, method: Method, telemetry: Telemetry | None) -> tuple[float, Guarded]:
         assert telemetry is not None, "solve() asks for it"
-        after = self._judged(state, telemetry.loss)
+        after = self._judged(state, telemetry.loss, telemetry.surprise)
         if after.verdict is not Verdict.RESTORE:
             after = self._adapted(after, telemetry)
         return (after.gamma if isfinite(after.gamma) else 1.0), replace(after, t=state.t + 1)  # infinite: nowhere to go yet
 
-    def _judged(self, state: Guarded, loss: float | None) -> Guarded:
-        """Lost, better than ever, or neither."""
+    def _judged(self, state: Guarded, loss: float | None, surprise: float) -> Guarded:
+        """Lost, better than ever, or neither; the best loss, and the first, count as that much higher."""
         if state.t == 0:
             assert loss is not None, "round 0 tells it"
             return replace(state, first=loss, best=loss, slack=2.0 ** (ROUNDING - _loss_bits(0)), verdict=Verdict.KEEP)
         if state.verdict is Verdict.RESTORE:  # the standing round: keep what the clients have learned in it
-            return replace(state, verdict=Verdict.KEEP)
+            return replace(state, first=state.first + surprise, best=state.best + surprise, verdict=Verdict.KEEP)
         if loss is None:
             return replace(state, verdict=Verdict.GO)
         rounding = 2.0 ** (ROUNDING - _loss_bits(state.t))
-        slack = max(state.slack, rounding) * abs(state.best)
-        if not loss <= state.best + MARGIN * (state.first - state.best) + slack:
+        slack, best = max(state.slack, rounding) * abs(state.best), state.best + surprise
+        if not loss <= best + MARGIN * (state.first - state.best) + slack:
             return replace(state, gamma=state.gamma / CUT, verdict=Verdict.RESTORE)
-        if loss < state.best - slack:
-            return replace(state, best=loss, slack=rounding, verdict=Verdict.KEEP)
+        if loss < best - slack:
+            return replace(state, first=state.first + surprise, best=loss, slack=rounding, verdict=Verdict.KEEP)
         return replace(state, verdict=Verdict.GO)
 
     def _adapted(self, state: Guarded, telemetry: Telemetry) -> Guarded:

@@ -12,7 +12,7 @@ from errorfeedback.directions.base import Direction
 from errorfeedback.downlinks.base import Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probe, Probes
-from errorfeedback.probes.losses import Losses
+from errorfeedback.probes.losses import KnownLosses, Losses
 from errorfeedback.problems.base import Problem
 from errorfeedback.theory.analysis import Theory
 from errorfeedback.theory.proof import Proof
@@ -34,6 +34,13 @@ class Telemetry:
     """<gradient, direction> where the step to come begins; for rules that search."""
     length: float | None = None
     """The step size that the direction is made for, where it knows."""
+    surprise: float = 0.0
+    """By how much the loss at the point that was kept counts higher now than when it was told: clients that were away then
+    have told theirs. -inf where nobody is here who told it there, so that nothing compares. 0 where nobody is ever away."""
+    share: float = 1.0
+    """Of the clients that have not left, how many told here and there."""
+    losses: KnownLosses | None = None
+    """Every client's loss, likewise."""
 
     @property
     def loss(self) -> float | None:

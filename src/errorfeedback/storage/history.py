@@ -67,6 +67,19 @@ class History(dict[str, Floats]):
         )
         self.notes = notes
 
+    def followed_by(self, later: History) -> History:
+        """With the rows of a run that went on from where this one ended: rounds, bits and seconds are counted on.
+
+        >>> first, second = (History([{"round": t, "uplink_bits": 8 * t, "seconds": t} for t in range(3)]) for _ in range(2))
+        >>> both = first.followed_by(second)
+        >>> both["round"].tolist(), both["uplink_bits"].tolist()
+        ([0, 1, 2, 3, 4, 5], [0, 8, 16, 16, 24, 32])
+        """
+        before = {name: self[name][-1] for name in (*WHOLE, "seconds")} | {"round": self["round"][-1] + 1}
+        joined = History([], tuple(dict.fromkeys((*self.notes, *later.notes))))
+        joined.update({name: np.concatenate([self[name], later[name] + before.get(name, 0)]) for name in COLUMNS})
+        return joined
+
     @property
     def rows(self) -> int:
         """How many rounds were recorded."""

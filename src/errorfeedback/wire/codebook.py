@@ -99,6 +99,12 @@ class Codebook(Coding):
         round_blocks(out, counts, self.length, self.top, self.digits, LEAST[out.dtype], units)
         return out, units
 
+    def near(self, values: Floats, largest: float) -> Floats:
+        """Some values of a block whose largest magnitude is that, as `rounded` makes them."""
+        out = values.copy()
+        round_block(out, largest, self.top, self.digits, LEAST[out.dtype])
+        return out
+
     def encoded(self, values: Floats, units: Floats, counts: Integers) -> tuple[Patterns, Patterns]:
         codes = np.empty(len(values), dtype=np.uint64)
         _encode_blocks(values, counts, self.length, units, self.top, self.digits, self.each - 1, codes)

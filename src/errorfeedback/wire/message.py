@@ -13,6 +13,30 @@ from errorfeedback.wire.coding import FULL, NO_UNITS
 from errorfeedback.wire.frames import Frames, bits_per_index, self_counted
 
 
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Whether the clients of a shard took part in a round (`engines.absences`)."""
+
+    there: bool = True
+    """False: nothing has come from them."""
+    informed: bool = True
+    """They were told where x is."""
+    back: bool = False
+    """They told nothing where the point was kept: their message is not what a step from there has changed alone."""
+    left: bool = False
+    """They will not come back."""
+    surprise: float = 0.0
+    """By how much the sum of their losses at that point counts higher than was believed."""
+
+    @property
+    def compares(self) -> bool:
+        """They told here and where the point was kept."""
+        return self.there and not self.back
+
+
+PRESENT = Presence()
+
+
 @dataclass(slots=True, eq=False)
 class Message:
     """What the clients of a shard send or get in a round: values at positions of the lifted space, in client order.
@@ -34,6 +58,7 @@ class Message:
     """(n, numbers): what else the clients were asked for."""
     curvature: Message | None = None
     """What was missing from the clients' Hessian estimates, over pairs of features, where the server asked for it."""
+    presence: Presence = PRESENT
 
     def scatter(self, total: Model, fresh: bool, n: int) -> None:
         """total += P' message, one value after the other; from 0 where it is `fresh`; divided by n at the end unless 0."""

@@ -13,7 +13,7 @@ from errorfeedback.cli.verbs._words import NETWORK, TIMEOUT
 
 VALID = "Held-out rows: a file, or a share of the data such as 0.2. Stop when their loss has stopped falling."
 
-K = "Numbers that a client sends per round, by TopK. By default: all, in few bits, with quasi-Newton steps."
+K = "Numbers that a client sends per round, by TopK, or auto. By default: all, in few bits, with quasi-Newton steps."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Training(Inputs):
 
     out: Annotated[Path, typer.Option(help="Folder for the model, the history and the report.")]
     valid: Annotated[str | None, typer.Option(help=VALID)] = None
-    k: Annotated[int | None, typer.Option("--k", "-k", min=1, help=K)] = None
+    k: Annotated[str | None, typer.Option("--k", "-k", help=K)] = None
     budget: Annotated[str, typer.Option(help="Bytes up per client, as in 1MB.")] = ""
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000
     network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None

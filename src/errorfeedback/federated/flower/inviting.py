@@ -21,19 +21,17 @@ POLL = 1.0
 
 
 @contextmanager
-def inviting(listener: Listener, grid: Grid, numbers: list[int], assignment: bytes) -> Iterator[None]:
-    """While this lasts, nodes (by their numbers, in the listener's order) are invited until they are there."""
+def inviting(listener: Listener, grid: Grid, assignment: bytes) -> Iterator[None]:
+    """While this lasts, the listener's nodes are invited as soon as the SuperLink knows them, until they are there."""
     over = Event()
 
     def watch() -> None:
-        due = dict.fromkeys(numbers, monotonic())
+        due = dict.fromkeys((member.name for member in listener.members), monotonic())
         while True:
-            for number, member in zip(numbers, listener.members, strict=True):
-                if member.link is not None:
-                    due[number] = monotonic() + AWAY
-                elif monotonic() >= due[number]:
-                    due[number] = monotonic() + AWAY
-                    _invite(grid, number, listener.invitation(member.name).pack(), assignment)
+            due |= {member.name: monotonic() + AWAY for member in listener.members if member.link is not None}
+            wanted = [name for name, when in due.items() if monotonic() >= when]
+            for name in _invited(grid, {name: listener.invitation(name).pack() for name in wanted}, assignment):
+                due[name] = monotonic() + AWAY
             if over.wait(POLL):
                 return
 
@@ -46,8 +44,15 @@ def inviting(listener: Listener, grid: Grid, numbers: list[int], assignment: byt
         inviter.join()
 
 
-def _invite(grid: Grid, number: int, invitation: bytes, assignment: bytes) -> None:
+def _invited(grid: Grid, invitations: dict[str, bytes], assignment: bytes) -> list[str]:
+    """Who of them is there, and has been sent its invitation."""
+    if not invitations:
+        return []
     try:
-        grid.push_messages([message_to(number, TRAIN, {"assignment": assignment, "invitation": invitation})])
+        there = {node.name: node.node_id for node in grid.get_nodes() if node.name in invitations}
+        fields = {number: {"assignment": assignment, "invitation": invitations[name]} for name, number in there.items()}
+        grid.push_messages([message_to(number, TRAIN, each) for number, each in fields.items()])
     except Exception as error:  # the SuperLink may be away for a while, and the stream does without it
-        LOG.warning("node %d cannot be invited now: %s", number, error)
+        LOG.warning("%s cannot be invited now: %s", ", ".join(invitations), error)
+        return list(invitations)
+    return list(there)

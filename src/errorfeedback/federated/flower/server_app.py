@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,32 @@ from flwr.serverapp import Grid, ServerApp
 from errorfeedback.data.read import read_held_out
 from errorfeedback.data.rows import Data
 from errorfeedback.engines.allow_list import AllowList
-from errorfeedback.engines.base import Transport
 from errorfeedback.engines.stream import Listener
+from errorfeedback.estimators.base import Held
+from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.federated.federated_plan import MESSAGES, STREAM, FederatedPlan, FederatedRun
 from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
+from errorfeedback.federated.late_nodes import fit_with
 from errorfeedback.federated.nodes import Nodes
 from errorfeedback.federated.site import Common
 from errorfeedback.federated.traffic import Crossed
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
-Way = tuple[Transport, Callable[[], list[Crossed] | None]]
-"""To the nodes, and what has crossed on it so far, where it is known."""
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """To the nodes of a plan."""
+
+    seats: Callable[[], Nodes]
+    """All who are there by now, and are to be in the run."""
+    waiting: Callable[[], list[str]]
+    """Who has come since."""
+    crossed: Callable[[], list[Crossed] | None]
+    """What has crossed so far, where it is known."""
+
+
 POLL = 0.1
 
 
@@ -46,23 +60,28 @@ def server_app(
 def carried_out(plan: FederatedPlan, grid: Grid) -> FederatedRun:
     """Train with the nodes of the grid."""
     began = time.monotonic()
-    numbers = _present(plan, grid)
-    with PATHS[plan.path](plan, grid, numbers) as (transport, crossed):
-        nodes, joined = Nodes(transport, len(numbers)), time.monotonic()
-        common = nodes.gather(named=plan.named, share=plan.assignment.share)
-        held = _held(plan, common)
-        prepared, before = time.monotonic(), crossed()
+    with PATHS[plan.path](plan, grid) as way:
+        nodes, joined = way.seats(), time.monotonic()
+        common = nodes.gather()
+        prepared, before = time.monotonic(), way.crossed()
         checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=plan.checkpoint_seconds)
-        valid = nodes.held if held is None else (held.A, np.asarray(held.y), held.weights)
-        plan.model.fit_elsewhere(common.objective, common.learned, nodes, valid=valid, checkpoint=checkpoint)
+        nodes, common = fit_with(
+            plan.model, nodes, common, way.seats, way.waiting, lambda *last: _valid(plan, *last), checkpoint
+        )
         nodes.dismiss()
     times = joined - began, prepared - joined, time.monotonic() - prepared
-    return FederatedRun(plan, common, nodes.judgements, held, nodes.validating, before, crossed(), *times)
+    return FederatedRun(plan, common, nodes.judged(), _held(plan, common), nodes.validating, before, way.crossed(), *times)
 
 
 def _held(plan: FederatedPlan, common: Common) -> Data | None:
     """The held-out rows that the server has, read as the nodes read theirs."""
     return None if plan.valid is None else read_held_out(plan.valid, plan.assignment.reading, common.encoding)
+
+
+def _valid(plan: FederatedPlan, nodes: Nodes, common: Common) -> Held | HeldOut | None:
+    """The held-out rows, wherever they are."""
+    held = _held(plan, common)
+    return nodes.held if held is None else (held.A, np.asarray(held.y), held.weights)
 
 
 def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
@@ -81,21 +100,35 @@ def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
 
 
 @contextmanager
-def _messages(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
-    yield Messages(grid, numbers, AllowList(plan.nodes), content(plan.assignment)), lambda: None
+def _messages(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
+    transport = Messages(grid, _present(plan, grid), AllowList(plan.nodes), content(plan.assignment))
+    nodes = Nodes(transport, len(plan.nodes), plan.named, plan.assignment.share)
+    yield Way(lambda: nodes, list, lambda: None)
 
 
 @contextmanager
-def _stream(plan: FederatedPlan, grid: Grid, numbers: list[int]) -> Iterator[Way]:
+def _stream(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
     listening = Listener(
-        plan.nodes, host=plan.host, port=plan.port, folder=folder, patience=plan.patience, deadline=plan.deadline
+        plan.nodes,
+        host=plan.host,
+        port=plan.port,
+        folder=folder,
+        patience=plan.patience,
+        deadline=plan.deadline,
+        quorum=plan.quorum,
+        wait=plan.wait,
     )
-    with listening as listener, inviting(listener, grid, numbers, content(plan.assignment)):
-        yield listener.transport(), lambda: [Crossed(up, down) for down, up in listener.traffic().values()]
+
+    def seats() -> Nodes:
+        transport = listening.transport()
+        return Nodes(transport, len(transport.members), plan.named, plan.assignment.share)
+
+    with listening as listener, inviting(listener, grid, content(plan.assignment)):
+        yield Way(seats, listener.latecomers, lambda: [Crossed(up, down) for down, up in listener.traffic().values()])
 
 
-PATHS: dict[str, Callable[[FederatedPlan, Grid, list[int]], AbstractContextManager[Way]]] = {
+PATHS: dict[str, Callable[[FederatedPlan, Grid], AbstractContextManager[Way]]] = {
     STREAM: _stream,
     MESSAGES: _messages,
 }

@@ -123,10 +123,11 @@ def _check(name: str, parameter: torch.nn.Parameter, method: Method, ddp: Distri
         raise ValueError(
             f"the method of {name!r} is {type(method).__name__}, which has no error feedback; give ef.EF14 or one of ef.EF21"
         )
-    if not method.announces:
+    if not (method.announces and method.compressor.announces):
+        who = method.compressor if method.announces else type(method).__name__
         raise ValueError(
-            f"the method of {name!r} is {type(method).__name__}, whose messages have no length that others could know; "
-            "give ef.EF14 or one of ef.EF21"
+            f"the method of {name!r} is {who}, whose messages have no length that others could know; "
+            "give ef.EF14 or one of ef.EF21, with a compressor such as ef.TopK"
         )
     if parameter.dtype not in FLOATING:
         raise ValueError(f"{name!r} is of {parameter.dtype}; gradients are sent as float64 or float32, so it must be real")
