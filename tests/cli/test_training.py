@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from errorfeedback.cli._kept import keep, kept
 from errorfeedback.cli.app import app
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.data.reading import Missing
-from errorfeedback.estimators.held_out import held_out
+from errorfeedback.estimators.held_out import check_some, held_out
 from errorfeedback.estimators.model_file import load
+from errorfeedback.problems.conversation import Seat, Side, alone, heard_by
 from errorfeedback.runtime.server import Server
 from errorfeedback.storage.checkpoint import Folder
 from errorfeedback.storage.files import FORMAT, HEAD, DamagedError
@@ -62,30 +64,53 @@ def trained(folder, out, *words):
     return done, load(out / "model.npz").provenance
 
 
+def drawn(code, clients, share, seed):
+    return alone(lambda seat: held_out(code, clients, share, seed, seat))
+
+
+def drawn_apart(code, clients, share, seed, cuts):
+    """The same where the clients lie in several places."""
+    number = np.unique(clients, return_inverse=True)[1]
+    rows = [np.flatnonzero((lo <= number) & (number < hi)) for lo, hi in pairwise(cuts)]
+    sides = [Side(held_out(code[mine], clients[mine], share, seed, Seat(k, len(rows)))) for k, mine in enumerate(rows)]
+    for side in sides:
+        side.hear(None)
+    said, mask = [side.says for side in sides], np.zeros(len(code), dtype=bool)
+    for k, (side, mine) in enumerate(zip(sides, rows, strict=True)):
+        side.hear(heard_by(k, said))
+        mask[mine] = side.result
+    return mask
+
+
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_the_share_is_held_out_of_every_class_and_client(share):
     rng = np.random.default_rng(1)
     code, clients = rng.choice(3, 1000, p=[0.7, 0.25, 0.05]), rng.choice(["p", "q", "r"], 1000, p=[0.6, 0.3, 0.1])
-    mask = held_out(code, clients, share, seed=0)
+    mask = drawn(code, clients, share, seed=0)
     assert mask.sum() == 1000 * share
     for k in range(3):
         assert abs(mask[code == k].sum() - share * (code == k).sum()) <= 1
         for name in "pqr":
             cell = (code == k) & (clients == name)
             assert abs(mask[cell].sum() - share * cell.sum()) <= 2
-    assert not np.array_equal(mask, held_out(code, clients, share, seed=1))
-    order = np.argsort(clients, kind="stable")  # as ranks have them: client after client
-    assert np.array_equal(mask[order], held_out(code[order], clients[order], share, seed=0))
+    assert not np.array_equal(mask, drawn(code, clients, share, seed=1))
+    order = np.argsort(clients, kind="stable")  # as nodes have them: client after client
+    assert np.array_equal(mask[order], drawn(code[order], clients[order], share, seed=0))
+    for cuts in ((0, 1, 3), (0, 2, 3), (0, 1, 2, 3)):
+        assert np.array_equal(mask, drawn_apart(code, clients, share, 0, cuts))
 
 
 def test_no_class_and_no_client_loses_all_its_rows():
+    code, clients = np.array([0] * 20 + [1]), np.array([0] * 10 + [1] * 9 + [2, 3])
     for seed in range(20):
-        mask = held_out(np.array([0] * 20 + [1]), np.array([0] * 10 + [1] * 9 + [2, 3]), 0.5, seed=seed)
+        mask = drawn(code, clients, 0.5, seed=seed)
         assert not mask[-2:].any()
         assert mask.any()
-    for share, rows, message in ((1.5, 10, "between 0 and 1"), (0.2, 3, "holds out none")):
-        with pytest.raises(ValueError, match=message):
-            held_out(np.zeros(rows, dtype=int), np.zeros(rows), share, seed=0)
+        assert np.array_equal(mask, drawn_apart(code, clients, 0.5, seed, (0, 1, 3, 4)))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        drawn(code, clients, 1.5, seed=0)
+    with pytest.raises(ValueError, match=r"valid = 0.2 of 3 rows holds out none"):
+        check_some(drawn(code[:3], clients[:3], 0.2, seed=0).sum(), 0.2, 3)
 
 
 def test_valid_takes_a_share_and_the_report_says_so(folder, tmp_path):

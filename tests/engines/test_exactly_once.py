@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -15,7 +15,7 @@ from errorfeedback.clients.exactly_once import ExactlyOnce
 from errorfeedback.storage.files import DamagedError, content, value_of
 from errorfeedback.storage.journal import HEAD, Journal
 from errorfeedback.wire.request_log import SET_UP, RequestLog
-from errorfeedback.wire.requests import BEHIND, DONE, FAILED, FLAG, Position, Request
+from errorfeedback.wire.requests import BEHIND, DONE, FAILED, FLAG, Position, Request, digest_of, new_run, run_digest
 
 OPTIONS = {"rounds": 25, "every": 7, "metrics": False}
 
@@ -223,7 +223,40 @@ def test_a_server_with_other_data_or_another_version_is_refused_by_name(heard):
     setup, identity = value_of(Request.unpack(start).body, "start")
     for name in ("data", "version", "features"):
         body = content((setup, identity | {name: "another"}))
-        answer = node.place.serve(Request("start", 0, body, run=len(name)).pack())
+        answer = node.place.serve(Request("start", 0, body, new_run(digest_of(body))).pack())
         assert answer[:1] == FAILED
         assert f"the server's {name} is another, and here it is".encode() in answer
     assert node.serve(start)[:1] == DONE
+
+
+def test_every_request_of_a_run_carries_the_digest_of_what_was_started_and_no_byte_more(heard):
+    asked = [Request.unpack(sent) for sent, _ in heard]
+    (begin,) = [k for k, request in enumerate(asked) if request.verb == "start"]
+    assert {request.run for request in asked[begin:]} == {asked[begin].run}
+    assert run_digest(asked[begin].run) == digest_of(asked[begin].body)
+    lengths = [len(request.verb) + 1 + 8 + 8 + len(request.body) for request in asked]
+    assert [len(sent) for sent, _ in heard] == lengths
+    setup, identity = value_of(asked[begin].body, "start")
+    others = [(replace(setup, method=ef.EF21(ef.TopK(3))), identity), (replace(setup, x=setup.x + 1), identity)]
+    others += [(replace(setup, downlink=ef.Changed()), identity), (setup, identity | {"data": "another"})]
+    digests = {digest_of(content(each)) for each in [(setup, identity), *others]}
+    assert len(digests) == 5
+    assert new_run(7) != new_run(7)
+
+
+def test_a_request_of_another_problem_method_or_options_is_refused_and_changes_nothing(heard, tmp_path):
+    node, refused = place(0, 9, tmp_path / "journal"), 0
+    for k, (sent, answer) in enumerate(heard):
+        request = Request.unpack(sent)
+        if node.place.run is not None and k % 5 == 0:
+            for number, verb in ((request.number, request.verb), (0, "round"), (99, "recall"), (0, "memory")):
+                wrong = node.serve(Request(verb, number, request.body, request.run ^ 1 << 40).pack())
+                assert wrong[:1] == FAILED
+                assert f"request {number} ({verb}) is of another problem, method or options than the run".encode() in wrong
+                refused += 1
+        assert node.serve(sent) == answer
+    assert refused >= 24
+    start = next(Request.unpack(sent) for sent, _ in heard if sent.startswith(b"start"))
+    other = node.serve(Request("start", 0, start.body, new_run()).pack())
+    assert other[:1] == FAILED
+    assert b"and that of what it starts is" in other

@@ -118,10 +118,17 @@ def test_who_has_no_token_or_another_certificate_is_refused(monkeypatch):
             listener.transport()
 
 
-def test_a_node_may_not_speak_for_more_clients_than_it_was_given():
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        (NODES, "b speaks for 5 clients; it may for 4"),
+        ({name: list(mine) for name, mine in NODES.items()}, "b brings client 1, and it may bring 2, 3, 4, 5 alone"),
+    ],
+    ids=["counted", "named"],
+)
+def test_a_node_may_not_speak_for_other_clients_than_it_was_given(nodes, reason):
     places = {"b": ef.OwnRows(part(1, 6), scale=True)}
-    wrong = pytest.raises(ValueError, match="b speaks for 5 clients; it may for 4")
-    with joined(ef.Listener(NODES), places=places) as transport, wrong:
+    with joined(ef.Listener(nodes), places=places) as transport, pytest.raises(ValueError, match=reason):
         ef.gathered(transport, 3)
 
 

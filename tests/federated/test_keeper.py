@@ -16,8 +16,8 @@ from dealt_rows import CLIENTS, Here, dealt, table
 from errorfeedback.cli._inputs import estimator_of
 from errorfeedback.cli.verbs._inputs import Inputs
 from errorfeedback.data.reading import Reading
+from errorfeedback.federated.asking import ask
 from errorfeedback.federated.assignment import Assignment
-from errorfeedback.federated.keeper import ask
 from errorfeedback.federated.nodes import Nodes
 from errorfeedback.federated.processes import Processes
 from errorfeedback.federated.relay import Relay

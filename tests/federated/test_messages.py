@@ -24,7 +24,8 @@ PROGRAM = """if True:
     from errorfeedback.clients.exactly_once import ExactlyOnce
     from errorfeedback.data.reading import Reading
     from errorfeedback.federated.assignment import Assignment
-    from errorfeedback.federated.flower import messages
+    from errorfeedback.engines.allow_list import AllowList
+    from errorfeedback.federated.flower import messages, records
     from errorfeedback.federated.nodes import Nodes
     from errorfeedback.federated.site import Site
     from errorfeedback.storage.files import content, value_of
@@ -51,10 +52,10 @@ PROGRAM = """if True:
                     self.trouble.append("forgot")
                     del self.places[node]
                 if node not in self.places:
-                    site = Site(value_of(messages.heard(message, "assignment"), "it"), self.folders[node])
+                    site = Site(value_of(records.heard(message, "assignment"), "it"), self.folders[node])
                     self.places[node] = ExactlyOnce(site)
-                answer = self.places[node].serve(messages.heard(message, "request"))
-                said = RecordDict({messages.RECORD: ConfigRecord({"answer": answer})})
+                answer = self.places[node].serve(records.heard(message, "request"))
+                said = RecordDict({records.RECORD: ConfigRecord({"answer": answer})})
                 self.waiting[name] = Message(said, reply_to=message)
             return name
 
@@ -71,8 +72,8 @@ PROGRAM = """if True:
     expected = estimator_of(inputs, **options).fit(data.A, data.y, groups=data.clients)
     model = estimator_of(inputs, **options)
     grid = Grid(folders)
-    clients = {f"node-{k}": len(list(each.iterdir())) for k, each in enumerate(folders)}
-    nodes = Nodes(messages.Messages(grid, [0, 1], clients, content(Assignment.of(model, Reading()))), 2)
+    allowed = AllowList({f"node-{k}": sorted(path.name for path in each.iterdir()) for k, each in enumerate(folders)})
+    nodes = Nodes(messages.Messages(grid, [0, 1], allowed, content(Assignment.of(model, Reading()))), 2)
     common = nodes.gather()
     model.fit_elsewhere(common.objective, common.learned, nodes)
     print(json.dumps([bool(np.array_equal(model.coef_, expected.coef_)), sorted(set(grid.trouble))]))

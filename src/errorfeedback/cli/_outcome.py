@@ -85,7 +85,9 @@ class Outcome:
     def _facts(self) -> list[tuple[str, Any]]:
         model = self.model
         rows = {name: judged.rows for name, judged in self.judged.items()}
-        held = [f"{count} of {sum(rows.values())} ({self.drawn})" for name, count in rows.items() if name.startswith(HELD)]
+        held = [
+            f"{count} of {count + rows['training']} ({self.drawn})" for name, count in rows.items() if name.startswith(HELD)
+        ]
         facts: list[tuple[str, Any]] = [
             ("data", self.data.name),
             ("rows", self.judged["training"].rows),

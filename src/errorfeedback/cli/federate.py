@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +13,24 @@ from scipy import sparse
 
 from errorfeedback.certificates.trial_keys import write_keys
 from errorfeedback.cli._data import budget_of, reading_of
+from errorfeedback.cli._held import how_drawn, share_of
 from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
-from errorfeedback.cli._outcome import Judged, Outcome
-from errorfeedback.cli.verbs._reading import IndexBase
+from errorfeedback.cli._outcome import HELD, Judged, Outcome
+from errorfeedback.cli._site_config import OWN, config_of, nodes_of, settings_of
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.data.dealing import deal, deal_files
-from errorfeedback.data.parts import files_of
 from errorfeedback.data.read import open_raw
-from errorfeedback.data.reading import Missing
 from errorfeedback.data.rows import Data
 from errorfeedback.estimators.model_file import MODEL, load
+from errorfeedback.estimators.scores import measured
 from errorfeedback.federated.assignment import Assignment
-from errorfeedback.federated.federated_plan import MESSAGES, PATIENCE, Crossed, FederatedPlan, FederatedRun
-from errorfeedback.federated.loopback import TRAFFIC, Federation, new_federation
+from errorfeedback.federated.federated_plan import MESSAGES, FederatedPlan, FederatedRun
+from errorfeedback.federated.loopback import Federation, new_federation
 from errorfeedback.federated.site_files import write_site
+from errorfeedback.federated.traffic import Crossed
+from errorfeedback.planner.network import Links
 from errorfeedback.planner.units import human_bytes
 from errorfeedback.problems.conversation import alone
-
-OWN: dict[str, Any] = {"nodes": "", "out": "run", "path": "stream", "host": "127.0.0.1", "port": 0, "patience": PATIENCE}
-OWN |= {
-    "checkpoint": "",
-    "checkpoint_seconds": 60.0,
-    "deadline": 0.0,
-    "quorum": 0,
-    "wait": 0.0,
-    "traffic": "",
-    "command": "",
-}
-"""Keys of a run's configuration beside the options of `train`, with what they are where nobody says so."""
-LISTS = ("drop", "only", "text", "number")
-READ: dict[str, Callable[[str], Any]] = {"missing": Missing, "index_base": IndexBase}
-READ |= {name: lambda text: text.split(",") for name in LISTS}
-"""Options of `train` that are more than a number or a text; lists are separated by commas."""
-ELSEWHERE = ("data", "clients", "groups", "valid", "network", "quiet", "engine", "timeout")
-"""Options of `train` that a server of nodes has no use for: who has which rows is the nodes' business."""
 
 
 def init(folder: Path, nodes: int, port: int) -> None:
@@ -69,14 +50,16 @@ def init(folder: Path, nodes: int, port: int) -> None:
 def try_(options: Training, nodes: int, path: str, deadline: float, quorum: int) -> None:
     """A whole federation on this machine."""
     names = _names(nodes)
-    for option in ("valid", "network"):
-        if getattr(options, option) is not None:
-            raise ValueError(f"--{option}: not with nodes, whose rows nobody else sees; leave it out")
+    if options.groups is not None and options.network and list(Links.parse(options.network).classes) != ["*"]:
+        raise ValueError(
+            "--network has classes of clients, and their names in --groups are not in the rows that a trial deals "
+            "to nodes; use --client-column, or one network for all"
+        )
     federation = new_federation(options.out / "federation", names)
     _refuse_full(federation.folder)
     _deal(options, federation)
     write_keys(federation.folder / "keys", names)
-    config = _config(options, federation, path) | {"deadline": deadline, "quorum": quorum}
+    config = config_of(options, federation, path) | {"deadline": deadline, "quorum": quorum}
     write_site(federation.folder, names, config, federation.port)
     federation.run()
     for name, value in load(options.out / MODEL).provenance.items():
@@ -87,14 +70,13 @@ def try_(options: Training, nodes: int, path: str, deadline: float, quorum: int)
 
 def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
     """What a run's configuration asks for."""
-    given = {name.replace("-", "_"): value for name, value in config.items()}
-    own = OWN | {name: value for name, value in given.items() if name in OWN}
-    options = _options({name: value for name, value in given.items() if name not in OWN}, Path(str(own["out"])))
-    model = _model(options)
+    own, options = settings_of(config)
+    model, share = _model(options), share_of(options.valid)
     return FederatedPlan(
         model=model,
-        assignment=Assignment.of(model, reading_of(options)),
-        nodes=_nodes(str(own["nodes"])),
+        assignment=Assignment.of(model, reading_of(options), share),
+        nodes=nodes_of(str(own["nodes"])),
+        valid=options.valid if share is None else None,
         path=str(own["path"]),
         host=str(own["host"]),
         port=int(own["port"]),
@@ -109,7 +91,7 @@ def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
 
 def finish(run: FederatedRun, config: Mapping[str, Any]) -> None:
     """Write the model, the history and the report of a run."""
-    own, common, model = OWN | dict(config), run.common, run.plan.model
+    (own, options), common, model = settings_of(config), run.common, run.plan.model
     rows = Data(
         A=sparse.csr_array((0, model.n_features_in_)),
         y=None,
@@ -118,9 +100,10 @@ def finish(run: FederatedRun, config: Mapping[str, Any]) -> None:
         name=f"{len(run.plan.nodes)} nodes",
     )
     assert isinstance(model, Estimator), "it is what `plan_of` made"
-    target = run.plan.assignment.reading.target
+    links = Links.parse(options.network) if options.network else None
     command, facts = str(own["command"]), _facts(run, str(own["traffic"]))
-    Outcome(model, rows, _judged(run), "", None, target, command, facts).write(Path(str(own["out"])))
+    judged = _judged(run, options.valid)
+    Outcome(model, rows, judged, how_drawn(options), links, options.target, command, facts).write(options.out)
 
 
 def _names(nodes: int) -> list[str]:
@@ -147,51 +130,29 @@ def _deal(options: Training, federation: Federation) -> None:
     deal(open_raw(options.data, reading).path, reading.limit, rows, data.clients, folders)
 
 
-def _config(options: Training, federation: Federation, path: str) -> dict[str, Any]:
-    """The configuration of a trial's run: what is asked for beside the defaults."""
-    counts = {node: len(files_of(str(federation.data(node)))) for node in federation.nodes}
-    own = {"nodes": ", ".join(f"{node}: {count}" for node, count in counts.items()), "path": path}
-    own |= {"out": str(options.out.absolute())}
-    own |= {
-        "traffic": str((federation.folder / TRAFFIC).absolute()),
-        "command": shlex.join(["errorfeedback", *sys.argv[1:]]),
-    }
-    own |= {} if options.checkpoint is None else {"checkpoint": str(options.checkpoint.absolute())}
-    asked = {f.name: getattr(options, f.name) for f in fields(Training) if f.name not in (*ELSEWHERE, *OWN)}
-    defaults = {f.name: f.default for f in fields(Training)}
-    changed = {name: value for name, value in asked.items() if value != defaults[name] and value is not None}
-    return OWN | own | {name: ",".join(value) if name in LISTS else value for name, value in changed.items()}
-
-
-def _options(given: Mapping[str, Any], out: Path) -> Training:
-    """The options of `train` in a configuration."""
-    known = {f.name for f in fields(Training)} - set(ELSEWHERE) - set(OWN)
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)}: no such setting; there are {', '.join(sorted(known | set(OWN)))}")
-    said = {name: value for name, value in given.items() if value != ""}
-    asked = {name: READ[name](value) if name in READ else value for name, value in said.items()}
-    return Training(data="nodes", out=out, **asked)
-
-
 def _model(options: Training) -> Estimator:
-    budget = budget_of(options.budget)
-    return estimator_of(options, k=options.k, rounds=options.rounds, tolerance=options.tolerance, budget=budget)
+    return estimator_of(
+        options,
+        k=options.k,
+        rounds=options.rounds,
+        tolerance=options.tolerance,
+        budget=budget_of(options.budget),
+        network=options.network,
+    )
 
 
-def _nodes(text: str) -> dict[str, int]:
-    """From "clinic: 3, laboratory: 12" how many clients every node has."""
-    pairs = [part.partition(":") for part in text.split(",") if part.strip()]
-    for name, _, count in pairs:
-        if not name.strip() or not count.strip().isdigit():
-            raise ValueError(f'nodes = {text!r}; it must be of the form "node-0: 3, node-1: 12": names, and clients of each')
-    return {name.strip(): int(count) for name, _, count in pairs}
-
-
-def _judged(run: FederatedRun) -> dict[str, Judged]:
+def _judged(run: FederatedRun, valid: str | None) -> dict[str, Judged]:
     """What every node says, and of how many rows."""
-    total = Judged(sum(each.rows for each in run.judgements.values()), {})
-    return {"training": total} | {name: Judged(each.rows, each.scores) for name, each in run.judgements.items()}
+    nodes = run.judgements
+    judged = {"training": Judged(sum(each.rows for each in nodes.values()), {})}
+    judged |= {name: Judged(each.rows, each.scores) for name, each in nodes.items()}
+    judged |= {f"{name}, {HELD}": Judged(each.held_rows, each.held_scores) for name, each in nodes.items() if each.held_rows}
+    if run.held is not None:
+        model, held = run.plan.model, run.held
+        scores = measured(model, model.decision(held.A), np.asarray(held.y), held.weights)
+        return {f"{HELD} ({valid})": Judged(held.A.shape[0], scores)} | judged
+    rows = sum(each.held_rows for each in nodes.values())
+    return ({f"{HELD} ({valid})": Judged(rows, {})} if rows else {}) | judged
 
 
 def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
@@ -202,6 +163,8 @@ def _facts(run: FederatedRun, traffic: str) -> list[tuple[str, Any]]:
         ("seconds to join, to prepare, to train", f"{run.joining:.2f}, {run.preparing:.2f}, {run.training:.2f}"),
         ("frames counted", f"{human_bytes(n * model.bytes_up_)} up, {human_bytes(n * model.bytes_down_)} down"),
     ]
+    if run.validating.up:
+        facts.append(("about held-out rows, 8 bytes a number", _sum([run.validating])))
     facts += [(f"note {k}", note) for k, note in enumerate(model.history_.notes, 1)]
     gone = [name for name in run.plan.nodes if name not in run.judgements]
     if gone:

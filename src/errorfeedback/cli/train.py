@@ -7,14 +7,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
+from errorfeedback.cli._held import how_drawn, share_of
 from errorfeedback.cli._inputs import Estimator, estimator_of, has_classes, rows_of
 from errorfeedback.cli._kept import keep
 from errorfeedback.cli._live import live_page
@@ -22,11 +21,12 @@ from errorfeedback.cli._outcome import HELD, Judged, Outcome
 from errorfeedback.cli._progress import one_run
 from errorfeedback.cli.verbs._training import Training
 from errorfeedback.core import Floats
-from errorfeedback.data.read import read
+from errorfeedback.data.read import read_held_out
 from errorfeedback.data.rows import Data, stacked
 from errorfeedback.engines.base import Engine
+from errorfeedback.estimators.base import Held
 from errorfeedback.estimators.doubts import TrainingWarning
-from errorfeedback.estimators.held_out import held_out
+from errorfeedback.estimators.held_out import check_some, held_out
 from errorfeedback.estimators.scores import measured
 from errorfeedback.planner.network import Links
 from errorfeedback.problems.conversation import Conversation, Seat
@@ -65,7 +65,7 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
         judged = {} if held is None else {f"{HELD} ({options.valid})": _judged(model, [_said(model, held)])}
         judged["training"] = _judged(model, on.converse(lambda seat: _heard(_said(model, data))))
         if on.leads:
-            Outcome(model, data, judged, _drawn(options), links, options.target, command).write(options.out)
+            Outcome(model, data, judged, how_drawn(options), links, options.target, command).write(options.out)
 
 
 def _fit(model: Estimator, data: Data, held: Data | None, options: Training, on: Engine, n: int) -> None:
@@ -82,10 +82,16 @@ def _fit(model: Estimator, data: Data, held: Data | None, options: Training, on:
             groups=data.clients,
             sample_weight=data.weights,
             watch=_view(at, n, live),
-            valid=None if held is None else (held.A, np.asarray(held.y), held.weights),
+            valid=None if held is None else _valid(held),
             engine=on,
             checkpoint=None if options.checkpoint is None else Checkpoint(options.checkpoint, seconds=SECONDS),
         )
+
+
+def _valid(held: Data) -> Held:
+    """As `fit` takes it; a file of held-out rows is nobody's."""
+    y = np.asarray(held.y)
+    return (held.A, y, held.weights) if held.clients is None else (held.A, y, held.weights, held.clients)
 
 
 def _rows(options: Training, seat: Seat) -> Conversation[tuple[Data, Data | None, NDArray[Any]]]:
@@ -99,45 +105,23 @@ def _with_held(options: Training, seat: Seat) -> Conversation[tuple[Data, Data |
     data = yield from rows_of(options, seat)
     if options.valid is None:
         return data, None
-    share = _share(options.valid)
+    share = share_of(options.valid)
     if share is not None:
         return (yield from _divided(data, share, options, seat))
-    reading = replace(reading_of(options).later, weight_column=options.weight_column)
-    held = read(options.valid, reading, encoding=data.encoding)
-    if held.y is None:
-        raise ValueError(f"{held.name} has no target; held-out rows need one")
+    held = read_held_out(options.valid, reading_of(options), data.encoding)
     if not seat.number:
         say(held.notes)
     return data, held
 
 
-def _share(valid: str) -> float | None:
-    """--valid 0.2; None where it names a file."""
-    if Path(valid).exists():
-        return None
-    try:
-        return float(valid)
-    except ValueError:
-        return None
-
-
-def _drawn(options: Training) -> str:
-    """How the held-out rows were drawn."""
-    if options.valid is None or _share(options.valid) is None:
-        return f"--valid {options.valid}"
-    groups = "class and client" if has_classes(options) else "client"
-    return f"--valid {options.valid}, drawn with seed {options.seed} from every {groups}"
-
-
 def _divided(data: Data, share: float, options: Training, seat: Seat) -> Conversation[tuple[Data, Data]]:
-    """Without and with the held-out rows. Every process draws among the rows of all, so that their number does not count."""
-    everyone = yield np.asarray(data.y), np.asarray(data.clients)
-    target, clients = (np.concatenate(each) for each in zip(*everyone, strict=True))
-    code = np.unique(target, return_inverse=True)[1] if has_classes(options) else np.zeros(len(target), dtype=np.int64)
-    mask = held_out(code, clients, share, options.seed)
-    before = sum([len(y) for y, _ in everyone[: seat.number]])
-    mine = mask[before : before + data.A.shape[0]]
-    return data.take(~mine), stacked((yield data.take(mine)))
+    """Without and with the held-out rows."""
+    labels = np.asarray(data.y) if has_classes(options) else np.zeros(data.A.shape[0])
+    mine = yield from held_out(labels, np.asarray(data.clients), share, options.seed, seat)
+    parts, rows = zip(*(yield data.take(mine), len(mine)), strict=True)
+    held = stacked(parts)
+    check_some(held.A.shape[0], share, sum(rows))
+    return data.take(~mine), held
 
 
 def _heard(word: T) -> Conversation[list[T]]:

@@ -6,6 +6,7 @@ request is done exactly once.
     a `recall` of a later number              it is done: it needs nothing of what is between
     a later number                            BEHIND, and the position here: the server sends what is missing
     an earlier number, or a run that is over  refused
+    another problem, method or options        refused (`clients.own_rows`)
 
 A new run begins with number 0. Before a request is answered it is in a journal, on the disk; with every `every`-th request
 the journal is written anew, with a snapshot in place of all that led there. Both are requests (`wire.request_log`), so that
@@ -61,6 +62,7 @@ class ExactlyOnce:
             request = Request.unpack(sent)
             if request.position == self.position:
                 return self._answer
+            self.place.check(request)
             if not self._is_next(request):
                 return BEHIND + (b"" if self.position is None else self.position.pack())
         except ValueError as error:

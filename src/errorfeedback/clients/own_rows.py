@@ -5,13 +5,14 @@ on the other side.
                         needs, every L_i; at the end of it the server hears the problem
     start               what clients know of a run before round 0, and what the server takes the problem for (packed)
                         -> nothing; refused where that is not what was prepared here
-and then all that a `Host` answers.
+and then all that a `Host` answers, as long as the run's number carries the digest of that start (`wire.requests`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import errorfeedback
@@ -25,27 +26,67 @@ from errorfeedback.problems.scaling import Scaled, scaled_with_all
 from errorfeedback.problems.spread import Spread, shard_of_all
 from errorfeedback.storage.files import value_of
 from errorfeedback.storage.packing import fingerprint
+from errorfeedback.wire.request_log import SET_UP
+from errorfeedback.wire.requests import DONE, Request, digest_of, run_digest
 
 Joined = tuple[Spread, Any]
 """The problem of all places, and what else they know then and the server is to know too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Introduction:
+    """What a place lets the server know of its own clients, and no other place."""
+
+    names: list[Any]
+    """What they are called, in their order."""
+    more: Any = None
 
 
 class PreparedPlace(Answering, ABC):
     """The clients of one place with rows of their own. `verbs`: what it answers beside."""
 
     def __init__(self, verbs: dict[str, Callable[[bytes], bytes]]) -> None:
-        self.speaker = Speaker(self._prepare, _report)
+        self.speaker = Speaker(self._prepare, self._report)
         self.host: Host | None = None
+        self.run: int | None = None
+        """What was started, by its number."""
         super().__init__({**self.speaker.verbs, "start": self._start, **verbs})
 
     @abstractmethod
     def _prepare(self, seat: Seat) -> Conversation[Joined]:
         """What this place says to the others before round 0."""
 
-    def serve(self, sent: bytes) -> bytes:
-        """The answer to any request, whatever the shard has come to."""
-        mine = self.host is None or sent.startswith(tuple(f"{verb}\n".encode() for verb in self.verbs))
-        return super().serve(sent) if mine or self.host is None else self.host.serve(sent)
+    @abstractmethod
+    def introduction(self) -> Introduction:
+        """What it says of its own clients, once it is prepared."""
+
+    def _report(self, joined: Joined) -> Any:
+        problem, known = joined
+        return problem, known, self.introduction()
+
+    def check(self, request: Request) -> None:
+        digest = run_digest(request.run)
+        if request.verb == "start" and digest != digest_of(request.body):
+            raise ValueError(
+                f"the run has the digest {digest:08x}, and that of what it starts is {digest_of(request.body):08x}"
+            )
+        if self.run is not None and request.verb not in SET_UP and digest != run_digest(self.run):
+            raise ValueError(
+                f"request {request.number} ({request.verb}) is of another problem, method or options than the run that was "
+                f"started here: its digest is {digest:08x}, and here it is {run_digest(self.run):08x}"
+            )
+
+    def answering(self, verb: str) -> Callable[[bytes], bytes]:
+        """This place, or the host that it has become."""
+        return super().answering(verb) if self.host is None or verb in self.verbs else self.host.answering(verb)
+
+    def _answer(self, request: Request) -> bytes:
+        if request.verb == "prepare" and not request.number:  # nothing is left of what was
+            self.host = self.run = None
+        answer = super()._answer(request)
+        if request.verb == "start" and answer[:1] == DONE:
+            self.run = request.run
+        return answer
 
     @property
     def prepared(self) -> Joined:
@@ -73,11 +114,6 @@ class PreparedPlace(Answering, ABC):
         return None if self.host is None else self.host.snapshot()
 
 
-def _report(joined: Joined) -> Any:
-    problem, known = joined
-    return problem, known, problem.part.n
-
-
 class OwnRows(PreparedPlace):
     """A place that was given its `rows`, and lets the server know S of x = S z. `scale`: bring every feature's curvature to
     about 1 (`ef.scaled`)."""
@@ -85,6 +121,9 @@ class OwnRows(PreparedPlace):
     def __init__(self, rows: GLM, scale: bool = False) -> None:
         self.rows, self.scale = rows, scale
         super().__init__({})
+
+    def introduction(self) -> Introduction:
+        return Introduction(list(map(str, self.rows.names.tolist())))
 
     def _prepare(self, seat: Seat) -> Conversation[Joined]:
         if len(set((yield self.scale))) > 1:

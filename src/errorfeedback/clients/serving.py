@@ -60,11 +60,19 @@ class Answering:
         nothing behind it that is worth one."""
         return None
 
+    def check(self, request: Request) -> None:
+        """Raise where a request cannot be of what goes on here."""
+
+    def answering(self, verb: str) -> Callable[[bytes], bytes]:
+        """Who answers that verb here."""
+        if verb not in self.verbs:
+            raise ValueError(f"a host knows nothing of {verb!r}; it answers {', '.join(self.verbs)}")
+        return self.verbs[verb]
+
     def _answer(self, request: Request) -> bytes:
         try:
-            if request.verb not in self.verbs:
-                raise ValueError(f"a host knows nothing of {request.verb!r}; it answers {', '.join(self.verbs)}")
-            return DONE + self.verbs[request.verb](request.body)
+            self.check(request)
+            return DONE + self.answering(request.verb)(request.body)
         except Exception as error:
             return failed(error)
 

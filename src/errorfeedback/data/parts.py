@@ -59,6 +59,11 @@ def read_parts(files: Sequence[Path], reading: Reading, seat: Seat, source: str)
         if reading.weight_column
         else None,
         notes=(*notes, *(note for part in said for note in part)),
+        called=tuple(
+            name
+            for data, path in zip(parts, files, strict=True)
+            for name in ([path.name] if data.clients is None else np.unique(data.clients).tolist())
+        ),
     )
 
 

@@ -33,6 +33,14 @@ def read(source: str, reading: Reading | None = None, *, encoding: Encoding | No
     return replace(rows, notes=(*notes, *rows.notes))
 
 
+def read_held_out(source: str, reading: Reading, encoding: Encoding) -> Data:
+    """Rows that a model is judged by in training, in the encoding of those that it learns from; they are nobody's."""
+    held = read(source, replace(reading.later, weight_column=reading.weight_column), encoding=encoding)
+    if held.y is None:
+        raise ValueError(f"{held.name} has no target; held-out rows need one")
+    return held
+
+
 @contextmanager
 def about(source: str) -> Iterator[None]:
     """Errors in here are about that file or folder."""

@@ -32,6 +32,8 @@ class Data:
     weights: Floats | None = None
     kept: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
+    called: tuple[Any, ...] = ()
+    """What clients that are numbered across several files are called: by a column, or by their file. From the first on."""
 
     @property
     def file_rows(self) -> int:

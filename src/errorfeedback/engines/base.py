@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -145,8 +145,8 @@ class Transport(ABC):
         """Which of the hosts that are away can be asked again; there are at least so many, or it raises after a while."""
         return list(away)
 
-    def admit(self, host: int, clients: int) -> None:  # noqa: B027  (most have no list)
-        """Raise where a host may not speak for so many clients."""
+    def admit(self, clients: Sequence[Sequence[Any]]) -> None:  # noqa: B027  (most have no list)
+        """Raise where a host may not speak for its clients; of every host it is said what they are called there."""
 
     def name(self, host: int) -> str:
         """What people call a host."""

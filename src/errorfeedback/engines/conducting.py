@@ -3,38 +3,71 @@ they say."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any, TypeVar, cast
 
+from errorfeedback.clients.own_rows import Introduction
+from errorfeedback.engines.allow_list import NotAdmittedError
 from errorfeedback.engines.base import Transport
-from errorfeedback.engines.remote import checked, new_run
+from errorfeedback.engines.remote import checked
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Begin, Each, Seat, Side, heard_by
+from errorfeedback.problems.spread import Spread
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.storage.packing import fingerprint
-from errorfeedback.wire.requests import Request
+from errorfeedback.wire.requests import Request, new_run
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def gathered(transport: Transport, hosts: int) -> tuple[Problem, Any]:
     """The problem of that many `hosts` with rows of their own (`PreparedPlace`) behind a `transport`, as a server knows it
     that has none; and what else they let it know: `OwnRows` S of x = S z where they scaled it, on the active features."""
-    said = _Conductor(transport, hosts, None).conduct()
-    problem, known, _ = said[0]
-    for k, (other, _, clients) in enumerate(said):
-        transport.admit(k, clients)
+    problem, known, _ = introduced(transport, hosts)
+    return problem, known
+
+
+def introduced(transport: Transport, hosts: int) -> tuple[Spread, Any, list[Introduction]]:
+    """The same, and what every host says of its own clients. Who may not speak for them is refused."""
+    return _Conductor(transport, hosts, None).conduct(lambda said: _joined(transport, said))
+
+
+def _joined(transport: Transport, said: list[Any]) -> tuple[Spread, Any, list[Introduction]]:
+    problem, known, _ = _report_of(transport, 0, said[0])
+    places = []
+    for k, word in enumerate(said):
+        other, _, place = _report_of(transport, k, word)
+        places.append(place)
         if fingerprint(other) != fingerprint(problem):
             raise ValueError(
                 f"{transport.name(k)} has come to another problem than {transport.name(0)}: one of them is wrong"
             )
-    return problem.lying([clients for _, _, clients in said]), known
+    transport.admit([place.names for place in places])
+    counts = [len(place.names) for place in places]
+    if sum(counts) != problem.n:
+        raise ValueError(f"the nodes name {sum(counts)} clients, and the problem has {problem.n}: one of them is wrong")
+    return problem.lying(counts), known, places
+
+
+def _report_of(transport: Transport, host: int, word: Any) -> tuple[Spread, Any, Introduction]:
+    """What a place says at the end: the problem, what else all know, and who its clients are."""
+    if isinstance(word, tuple) and len(word) == 3:
+        problem, known, place = word
+        if isinstance(problem, Spread) and isinstance(place, Introduction) and _are_names(place.names):
+            return problem, known, place
+    raise ValueError(f"{transport.name(host)} does not say what the problem is, and what its clients are called")
+
+
+def _are_names(names: Any) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str | int | float) for name in names)
 
 
 def conducted(transport: Transport, hosts: int, begin: Begin[T]) -> T:
     """What a conversation comes to here, between this process, which is place 0, and that many hosts."""
     mine = Side(begin(Seat(0, 1 + hosts)))
-    _Conductor(transport, hosts, mine).conduct()
+    _Conductor(transport, hosts, mine).conduct(lambda said: said)
     return cast(T, mine.result)
 
 
@@ -46,11 +79,14 @@ class _Conductor:
         first = 0 if mine is None else 1
         self.seats = [Seat(first + k, first + hosts) for k in range(hosts)]
 
-    def conduct(self) -> list[Any]:
-        """What every place says at the end."""
+    def conduct(self, settle: Callable[[list[Any]], R]) -> R:
+        """What comes of what every place says at the end."""
         reason = ""
         try:
-            return self._to_the_end()
+            return settle(self._to_the_end())
+        except NotAdmittedError:
+            reason = "the server does not admit all clients that were brought"  # and does not tell their names
+            raise
         except BaseException as error:
             reason = f"{type(error).__name__}: {error}"
             raise

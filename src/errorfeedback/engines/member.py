@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
 
 from errorfeedback.wire.link import ALIVE, ANSWER, ANSWERED, REQUEST, Link
 from errorfeedback.wire.request_log import RequestLog
@@ -23,7 +21,6 @@ class Member:
     """One node. It is asked one thing at a time."""
 
     name: str
-    clients: Sequence[Any]
     token: str
     link: Link | None = None
     log: RequestLog = field(default_factory=RequestLog)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,15 +30,10 @@ from errorfeedback.wire.codec import decode, decode_losses, encode, said
 from errorfeedback.wire.coding import FULL, Patterns
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
-from errorfeedback.wire.requests import AWAY, CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request
+from errorfeedback.wire.requests import AWAY, CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request, digest_of, new_run
 from errorfeedback.wire.truncated import numbers, patterns
 
 T = TypeVar("T")
-
-
-def new_run() -> int:
-    """A number that no other run has."""
-    return int.from_bytes(os.urandom(8), "little")
 
 
 def checked(transport: Transport, answers: list[bytes]) -> list[bytes]:
@@ -74,15 +68,16 @@ class RemoteSession:
         self.supports = self.parts[1:] if own is not None else self.parts
         self.operators = [setup.method.compressor.on(support) for support in self.supports]
         """The hosts' compressors: to tell what they need not send."""
-        self.run, self.ctx = new_run(), Round(0, 0)
+        started = content((setup, identity_of(problem))) if start else None
+        self.run, self.ctx = new_run(None if started is None else digest_of(started)), Round(0, 0)
         self.numbers = [count() for _ in self.supports]
         self.placed: set[int] = set()
         """Hosts that have been told already where x is."""
         self.kept: Kept | None = None
         """The point that the clients' memory may go back to."""
         self.open, self.waiting = True, False
-        if start:
-            self._ask("start", content((setup, identity_of(problem))))
+        if started is not None:
+            self._ask("start", started)
             self._answers()
 
     def carry(self, job: Callable[[], T]) -> T:
@@ -220,6 +215,11 @@ class RemoteSession:
         if self.kept is None:  # a run that had stopped already: nothing is known of them
             self.transport.fail(k, "it does not tell its losses")
         return absences.losses(k, x, self.kept)
+
+    def ask(self, verb: str, bodies: Sequence[bytes]) -> list[bytes]:
+        """What hosts answer that know more verbs than a `Host` does, between two rounds; everybody is waited for."""
+        self._send(verb, bodies)
+        return self._answers()
 
     def memory(self) -> Any:
         if self.absences is not None:  # nobody has to be asked

@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from errorfeedback.certificates.self_signed import SelfSigned, self_signed
 from errorfeedback.clients.invitation import Invitation
+from errorfeedback.engines.allow_list import AllowList
 from errorfeedback.engines.base import Transport
 from errorfeedback.engines.member import Member
 from errorfeedback.storage.files import read, value_of, write
@@ -51,12 +52,13 @@ LEAST = 5.0
 class Listener:
     """Where nodes join a run.
 
-    `nodes`: which clients every node may speak for, in the order of the clients: ranges, or their names. `folder`: where the
-    listener's key, port and tokens are kept, so that one that is started again after a kill is the same to its nodes; they
-    wait for it. `patience`: seconds that a node may be silent or gone. `host` and `port`: where nodes call (0: a free
-    port). `largest`: bytes of the longest answer. `deadline`: seconds that a node has for a round, if
-    it may miss one (`engines.absences`), while at least `quorum` nodes answer (more than half of them by default). `wait`:
-    seconds after which a run may begin without some, where the quorum is there; who comes later is among the `latecomers`.
+    `nodes`: which clients every node may speak for, in the order of the clients (`engines.allow_list`): ranges (how many)
+    or lists of what their nodes call them. `folder`: where the listener's key, port and tokens are kept, so that one
+    that is started again after a kill is the same to its nodes; they wait for it. `patience`: seconds that a node may be
+    silent or gone. `host` and `port`: where nodes call (0: a free port). `largest`: bytes of the longest answer. `deadline`:
+    seconds that a node has for a round, if it may miss one (`engines.absences`), while at least `quorum` nodes answer
+    (more than half of them by default). `wait`: seconds after which a run may begin without some, where the quorum is
+    there; who comes later is among the `latecomers`.
 
     >>> import errorfeedback as ef
     >>> with ef.Listener({"a": range(0, 4), "b": range(4, 9)}) as listener:
@@ -78,9 +80,8 @@ class Listener:
         wait: float | None = None,
         largest: int = 2**28,
     ) -> None:
+        self.allowed = AllowList(nodes)
         self.quorum = len(nodes) // 2 + 1 if quorum is None else quorum
-        if not nodes or not all(map(len, nodes.values())):
-            raise ValueError(f"nodes = {dict(nodes)}; there must be a node, and every node must have a client")
         if not patience >= LEAST:
             raise ValueError(f"patience = {patience}; it must be at least {LEAST:g} seconds")
         if deadline is not None and not 0 < deadline <= patience:
@@ -95,7 +96,7 @@ class Listener:
         self.folder = None if folder is None else Path(folder)
         self._known = self._remembered(list(nodes))
         self._context = SelfSigned(self._known["pem"]).context()
-        self.members = [Member(name, clients, self._known["tokens"][name]) for name, clients in nodes.items()]
+        self.members = [Member(name, self._known["tokens"][name]) for name in nodes]
         self.seated: list[Member] = []
         """Who is in the run."""
         self._links: dict[Link, Member | float] = {}  # whose, or since when it is a stranger's
@@ -328,10 +329,8 @@ class Streams(Transport):
                 where = "is silent" if member.link is not None else "is gone"
                 raise TimeoutError(f"{member.name} {where} for more than {self.listener.patience:g} seconds")
 
-    def admit(self, host: int, clients: int) -> None:
-        allowed = len(self.members[host].clients)
-        if clients != allowed:
-            raise ValueError(f"{self.members[host].name} speaks for {clients} clients; it may for {allowed}")
+    def admit(self, clients: Sequence[Sequence[Any]]) -> None:
+        self.listener.allowed.among([member.name for member in self.members]).admit(clients)
 
     def name(self, host: int) -> str:
         return self.members[host].name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import nan
 from typing import Any, ClassVar, Self
 
@@ -21,7 +22,7 @@ from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.doubts import doubts_about
 from errorfeedback.estimators.earlier import Earlier
-from errorfeedback.estimators.held_out import HeldOut
+from errorfeedback.estimators.held_out import HeldOut, HeldOutRows, by_client
 from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
 from errorfeedback.estimators.training import Trained, TrainingSettings, train
@@ -33,8 +34,8 @@ from errorfeedback.runtime.stopping import Budget, Stop
 from errorfeedback.storage.checkpoint import Checkpoint
 
 Watch = Callable[[dict[str, float]], None]
-Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None]
-"""Held-out rows, their targets, and their weights where they have some."""
+Held = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, ArrayLike | None] | tuple[Any, ArrayLike, ArrayLike | None, ArrayLike]
+"""Held-out rows, their targets, their weights (None: all count the same) and whose they are, where that is known."""
 
 
 class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
@@ -236,8 +237,9 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         watch : callable or None, default=None
             Sees every recorded row of the history.
         valid : tuple or None, default=None
-            Held-out rows, their targets and, if any, their weights: the run stops when the loss on them has stopped
-            falling, and the model is the last one as good as the best on them (`ef.Validation`).
+            Held-out rows, their targets and, if any, their weights and their clients: the run stops when the loss on them
+            has stopped falling, and the model is the last one as good as the best on them (`ef.Validation`), where the
+            noise is that between clients, or between rows where the clients are not given.
         engine : Engine or None, default=None
             Where the clients live; with `ef.MPI()` every rank gives the rows of its own clients.
         checkpoint : Checkpoint or None, default=None
@@ -258,15 +260,17 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         engine: Engine,
         *,
         watch: Watch | None = None,
+        valid: Held | HeldOut | None = None,
         checkpoint: Checkpoint | None = None,
         stop: Sequence[Stop] = (),
         earlier: Earlier | None = None,
     ) -> Self:
-        """Train where the rows are in other places, which have said what is minimised and what they have `learned`. It
-        stops for `stop` too, and goes on from an `earlier` run with other clients."""
+        """Train where the rows are in other places, which have said what is minimised and what they have `learned`; held-out
+        rows may be here or there. It stops for `stop` too, and goes on from an `earlier` run with other clients."""
         for name, value in learned.items():
             setattr(self, name, value)
-        return self._train(objective, watch, None, engine, checkpoint, stop, earlier)
+        held = valid if isinstance(valid, HeldOut) else self._held(valid, objective.models)
+        return self._train(objective, watch, held, engine, checkpoint, stop, earlier)
 
     def _rows(self, X: Any, y: ArrayLike, weights: ArrayLike | None, groups: ArrayLike | None) -> Any:
         """Rows with a weight above 0: X, y, their weights and their clients."""
@@ -285,19 +289,22 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         return even(rows, self.n_clients, int(check_random_state(self.random_state).randint(2**31 - 1)))
 
     def _held(self, valid: Held | None, models: int) -> HeldOut | None:
-        """Held-out data, refused before training where it does not fit."""
-        if valid is None:
-            return None
+        return None if valid is None else self.held_rows(valid, models)
+
+    def held_rows(self, valid: Held, models: int) -> HeldOutRows:
+        """Held-out data for a model that knows its features and classes, refused where it does not fit."""
         X, y, *given = valid
         X, y = validate_data(
             self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
         )
         weights = _row_weights(given[0] if given else None, X)
-        A = sparse.csr_array(X)
-        return self._held_out(with_ones(A) if self.fit_intercept else A, np.asarray(y), weights, models)
+        order, firsts = (np.arange(X.shape[0]), None) if len(given) < 2 else by_client(np.asarray(given[1]))
+        A = sparse.csr_array(X)[order]
+        held = self._held_out(with_ones(A) if self.fit_intercept else A, np.asarray(y)[order], weights[order], models)
+        return replace(held, firsts=firsts)
 
     @abstractmethod
-    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
+    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOutRows:
         """The loss on these rows, as the model is trained to have it low."""
 
     def _numeric_target(self) -> bool:
@@ -342,7 +349,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             self.bytes_up_ = earlier.bytes_up + trained.bytes_up
             self.bytes_down_ = earlier.bytes_down + trained.bytes_down
         self.clients_ = objective.clients
-        self.constant_loss_ = nan if held is None else min(held.constant(self.constant_), held.nothing())
+        self.constant_loss_ = nan if held is None else held.constant(self.constant_)
         doubts = list(doubts_about(self))
         self.warnings_ = [text for _, text in doubts]
         if engine is None or engine.leads:

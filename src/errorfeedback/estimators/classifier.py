@@ -18,7 +18,7 @@ from errorfeedback.core import Floats
 from errorfeedback.estimators.base import LinearEF21
 from errorfeedback.estimators.class_models import LOGISTIC, LOSSES, MULTI_CLASS, MULTINOMIAL, ClassModel, class_model
 from errorfeedback.estimators.class_weight import ClassWeight, class_weights
-from errorfeedback.estimators.held_out import HeldOut, HeldOutClasses
+from errorfeedback.estimators.held_out import HeldOutClasses
 from errorfeedback.estimators.parameters import RULES, OneOf, Rule, SharedParameters
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
@@ -113,7 +113,7 @@ class EF21Classifier(ClassifierMixin, LinearEF21):  # type: ignore[misc]
     def _class_model(self) -> ClassModel:
         return class_model(self.loss, self.multi_class_, len(self.classes_))
 
-    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
+    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOutClasses:
         unknown = np.setdiff1d(y, self.classes_).tolist()
         if unknown:
             raise ValueError(f"the validation data has the class {unknown[0]!r}, which the training data has not")

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 
 from errorfeedback.core import Floats, PerColumn
 from errorfeedback.estimators.base import LinearEF21
-from errorfeedback.estimators.held_out import HeldOut, HeldOutValues
+from errorfeedback.estimators.held_out import HeldOutValues
 from errorfeedback.estimators.parameters import RULES, Above, OneOf, Rule, SharedParameters
 from errorfeedback.estimators.value_models import Identical, ValueModel
 from errorfeedback.problems.conversation import Conversation, Seat
@@ -47,7 +47,7 @@ class NumberEF21(RegressorMixin, LinearEF21):  # type: ignore[misc]
         self.constant_ = sums[:1] / sums[1]
         return (yield from shard_of_all(glm(A, y, clients, self.value_model.loss, sample_weight=weights), seat))
 
-    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOut:
+    def _held_out(self, A: sparse.csr_array, y: NDArray[Any], weights: Floats, models: int) -> HeldOutValues:
         return HeldOutValues(A, numbers(y), weights, models, kind=self.value_model)
 
     def become(self, x: PerColumn, models: int) -> None:

@@ -17,13 +17,15 @@ class Assignment:
     kind: str
     parameters: dict[str, Any]
     reading: Reading
+    share: float | None = None
+    """Of the rows that every node holds out, to judge the model by."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind = {self.kind!r}; a node can train one of {', '.join(KINDS)}")
 
     @classmethod
-    def of(cls, model: LinearEF21, reading: Reading) -> Assignment:
+    def of(cls, model: LinearEF21, reading: Reading, share: float | None = None) -> Assignment:
         """What nodes must do for this model to be trained.
 
         >>> from errorfeedback.estimators import EF21Classifier
@@ -31,7 +33,7 @@ class Assignment:
         EF21Classifier(l2=0.5)
         """
         kind = next(name for name, known in KINDS.items() if type(model) is known)
-        return cls(kind, model.get_params(), reading)
+        return cls(kind, model.get_params(), reading, share)
 
     def model(self) -> LinearEF21:
         """The model, as it is before it is trained."""

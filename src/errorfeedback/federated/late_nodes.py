@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from errorfeedback.core import PerColumn
-from errorfeedback.estimators.base import LinearEF21
+from errorfeedback.estimators.base import Held, LinearEF21
 from errorfeedback.estimators.earlier import Earlier
+from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.federated.nodes import Nodes
 from errorfeedback.federated.site import Common
 from errorfeedback.runtime.arrivals import Arrivals
@@ -30,17 +31,20 @@ def fit_with(
     common: Common,
     again: Callable[[], Nodes],
     waiting: Callable[[], Sequence[str]],
+    valid: Callable[[Nodes, Common], Held | HeldOut | None] = lambda nodes, common: nodes.held,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Nodes, Common]:
     """Train with these nodes, who have gathered, and with who comes later; those of the last part. `again`: all who are
-    there by then, `waiting`: who is not in the run. With a checkpoint nobody can be waiting."""
+    there by then, `waiting`: who is not in the run, `valid`: held-out rows. With a checkpoint nobody can be waiting."""
     stop = (Arrivals(waiting),) if checkpoint is None else ()
-    model.fit_elsewhere(common.objective, common.learned, nodes, checkpoint=checkpoint, stop=stop)
+    held = valid(nodes, common)
+    model.fit_elsewhere(common.objective, common.learned, nodes, valid=held, checkpoint=checkpoint, stop=stop)
     while came := list(waiting()):
         before, nodes = common, again()
         common = nodes.gather()
         earlier = _earlier(model, before, common, came)
-        model.fit_elsewhere(common.objective, common.learned, nodes, stop=stop, earlier=earlier)
+        held = valid(nodes, common)
+        model.fit_elsewhere(common.objective, common.learned, nodes, valid=held, stop=stop, earlier=earlier)
     return nodes, common
 
 

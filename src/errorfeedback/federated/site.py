@@ -3,27 +3,31 @@
 prepare, prepared   the columns that the files of all nodes have in common, the classes, who owns which feature, what
                     scaling needs, every L_i: what `fit` says to other processes
 start, round, ...   the run (`clients.serving`)
+validate            z on the features of the node's held-out rows -> the sums of their losses, client by client (f64 each)
 judge               the final model (packed) -> f_i there, rows and measures of this node (packed)
 dismiss             -> nothing: the node's work is done
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from errorfeedback.clients.joined_problem import spread_over
-from errorfeedback.clients.own_rows import PreparedPlace
-from errorfeedback.core import PerClient, Point
+from errorfeedback.clients.own_rows import Introduction, PreparedPlace
+from errorfeedback.core import Model, PerClient, Point
 from errorfeedback.data.encoding import Encoding
 from errorfeedback.data.parts import files_of, read_parts
 from errorfeedback.data.rows import Data
+from errorfeedback.estimators.held_out import HeldOutRows, held_out
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.estimators.scores import measured
 from errorfeedback.federated.assignment import Assignment
+from errorfeedback.federated.held_elsewhere import NO_ROWS, NUMBERS, HeldAtNode
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.spread import Spread
 from errorfeedback.storage.files import content, value_of
@@ -47,6 +51,8 @@ class Judgement:
     losses: PerClient
     rows: int
     scores: dict[str, float]
+    held_rows: int = 0
+    held_scores: dict[str, float] = field(default_factory=dict)
 
 
 class Site(PreparedPlace):
@@ -55,8 +61,12 @@ class Site(PreparedPlace):
     def __init__(self, assignment: Assignment, folder: Path) -> None:
         self.assignment, self.folder, self.model = assignment, folder, assignment.model()
         self.data: Data | None = None
+        self.held: Data | None = None
+        self.judging: HeldOutRows | None = None
+        """The rows that are held out, where there are some: as they were read, and as they are judged."""
+        self.called: tuple[Any, ...] = ()
         self.dismissed = False
-        super().__init__({"judge": self._judge, "dismiss": self._dismiss})
+        super().__init__({"validate": self._validate, "judge": self._judge, "dismiss": self._dismiss})
 
     @property
     def ended(self) -> bool:
@@ -66,20 +76,58 @@ class Site(PreparedPlace):
         files = files_of(str(self.folder))
         if not files:
             raise ValueError(f"{self.folder} has no files; every node needs at least one, which is a client")
-        data = yield from read_parts(files, self.assignment.reading, seat, str(self.folder))
+        self.held = self.judging = None
+        read = yield from read_parts(files, self.assignment.reading, seat, str(self.folder))
+        data = yield from self._divided(read, seat)
         objective = yield from self.model.objective_of_all(data.A, np.asarray(data.y), data.clients, data.weights, seat)
         problem = objective.problem
         if not isinstance(problem, Spread):  # the only node
             problem = yield from spread_over(problem)
-        self.data, common = data, Common(replace(objective, problem=problem), data.encoding, self.model.learned, data.notes)
-        return problem, common
+        self.data, objective = data, replace(objective, problem=problem)
+        mine = objective.clients[problem.part.support.first :][: problem.part.n] - int(np.asarray(read.clients).min())
+        self.called = tuple(read.called[int(number)] for number in mine)
+        if self.held is not None and self.held.A.shape[0]:
+            rows = (self.held.A, np.asarray(self.held.y), self.held.weights, np.asarray(self.held.clients))
+            held = self.model.held_rows(rows, objective.models)
+            self.judging = held.at(problem, objective.model(np.ones(problem.d)))
+        return problem, Common(objective, data.encoding, self.model.learned, data.notes)
+
+    def _divided(self, data: Data, seat: Seat) -> Conversation[Data]:
+        """The rows to train with; the others are kept aside."""
+        share = self.assignment.share
+        if share is None:
+            return data
+        labels = np.asarray(data.y) if is_classifier(self.model) else np.zeros(data.A.shape[0])
+        mask = yield from held_out(labels, np.asarray(data.clients), share, self.model.random_state, seat)
+        self.held = data.take(mask)
+        return data.take(~mask)
+
+    def introduction(self) -> Introduction:
+        if self.held is None:
+            return Introduction(list(self.called))
+        known = NO_ROWS if self.judging is None else HeldAtNode.of(self.judging, self.model.constant_)
+        return Introduction(list(self.called), known)
+
+    def _validate(self, body: bytes) -> bytes:
+        if self.judging is None:
+            return b""
+        problem, _ = self.prepared
+        z = Model(np.zeros(problem.d))
+        z[self.judging.features] = np.frombuffer(body, dtype=NUMBERS)
+        return self.judging.sums(z).astype(NUMBERS).tobytes()
 
     def _judge(self, body: bytes) -> bytes:
         (problem, common), z = self.prepared, value_of(body, "the request")
         assert self.data is not None, "who is prepared has read its rows"
         self.model.become(common.objective.model(z), common.objective.models)
-        scores = measured(self.model, self.model.decision(self.data.A), np.asarray(self.data.y), self.data.weights)
-        return content(Judgement(problem.part.values(Point(shared=z)), self.data.A.shape[0], scores))
+        losses, scores = problem.part.values(Point(shared=z)), self._scores(self.data)
+        if self.judging is None or self.held is None:
+            return content(Judgement(losses, self.data.A.shape[0], scores))
+        held = self.held.A.shape[0], self._scores(self.held)
+        return content(Judgement(losses, self.data.A.shape[0], scores, *held))
+
+    def _scores(self, data: Data) -> dict[str, float]:
+        return measured(self.model, self.model.decision(data.A), np.asarray(data.y), data.weights)
 
     def _dismiss(self, body: bytes) -> bytes:
         self.dismissed = True

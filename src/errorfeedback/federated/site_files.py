@@ -26,7 +26,8 @@ publisher = "errorfeedback"
 serverapp = "federation.server_app:app"
 clientapp = "federation.client_app:app"
 
-# The options of `errorfeedback train`, and those that are here.
+# The options of `errorfeedback train`, and those that are here. nodes says how many clients each node may bring, or which:
+# "clinic: anna | berta, laboratory: lab-*" (by a column, or by their files).
 [tool.flwr.app.config]
 """
 SERVER = '''\

@@ -58,7 +58,8 @@ def resume(
         return place.newest(who, lambda snapshot: check_snapshot(snapshot, given, run["options"]["rounds"]))
 
     with checkpointing(place, engine, lambda: CheckpointWriter(checkpoint, who, newest())) as writer, _explained(place):
-        return carry_out(given, **run["options"], engine=engine, watch=watch, writer=writer)
+        options = run["options"] | (expected or {})  # the same, but they may know more than a file can hold
+        return carry_out(given, **options, engine=engine, watch=watch, writer=writer)
 
 
 @contextmanager

@@ -4,6 +4,11 @@ A request is its verb, a newline, its run, a sequence number, and what the verb 
 what was asked for or why there is none. `clients.serving` answers them, `engines.remote` asks. The numbers of a run are
 0, 1, 2, ...; a place that keeps to them (`clients.exactly_once`) answers `BEHIND`, and where it is, when it has missed one.
 
+    run = digest of what was started (u32) | random (u32)
+
+What a `start` says is the problem, the method and all options that clients know, so that every request of the run carries
+their digest, in bytes that it has anyway. A place refuses requests of anything else (`clients.own_rows`).
+
     prepare, prepared   what places have to know of each other before the rounds (`clients.speaking`)
     start    a run begins, where the server has no rows (`clients.own_rows`): what clients know of it, and what it is of
     round    round and seed (i64 each), flags (u8), length of the probes (u32), probes (packed), frames down -> frames up
@@ -15,6 +20,8 @@ what was asked for or why there is none. `clients.serving` answers them, `engine
 
 from __future__ import annotations
 
+import hashlib
+import os
 import struct
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,6 +33,29 @@ DONE, FAILED, BEHIND, AWAY = b"=", b"!", b"<", b"~"
 """How an answer begins. `AWAY` is a transport's word for a host that has not answered in time."""
 MOVED, PLACED, CURVED = 1, 2, 4
 """Flags of a round: values come down; the host has been told already where x is; frames of curvature are to follow up."""
+
+HALF_RUN = 32
+"""Bits of the digest in the number of a run, and of what is random."""
+
+
+def digest_of(started: bytes) -> int:
+    """Of what a `start` says: 4 bytes of BLAKE2b."""
+    return int.from_bytes(hashlib.blake2b(started, digest_size=HALF_RUN // 8).digest(), "little")
+
+
+def run_digest(run: int) -> int:
+    """The digest that the number of a run carries.
+
+    >>> run_digest(new_run(digest_of(b"EF21"))) == digest_of(b"EF21")
+    True
+    """
+    return run >> HALF_RUN
+
+
+def new_run(digest: int | None = None) -> int:
+    """A number that no other run has; before anything is started there is nothing to take a digest of."""
+    chance = int.from_bytes(os.urandom(8), "little")
+    return chance if digest is None else digest << HALF_RUN | chance >> HALF_RUN
 
 
 class Position(NamedTuple):

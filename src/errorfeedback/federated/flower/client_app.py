@@ -1,18 +1,18 @@
-"""The ClientApp of a node: its files are in the folder `data` of the node's configuration, its journal in `state`."""
+"""The ClientApp of a node: its files are in the folder `data` of the node's configuration, its journal in `state`.
+
+Flower starts a process for every message. What only a node on the stream needs is imported when one begins.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from errorfeedback.clients.invitation import Invitation
-from errorfeedback.clients.joining import join
-from errorfeedback.federated.flower.messages import RECORD, heard
-from errorfeedback.federated.keeper import ask
-from errorfeedback.federated.site import Site
-from errorfeedback.storage.files import value_of
+from errorfeedback.federated.asking import ask
+from errorfeedback.federated.flower.records import heard, reply_to
 
 
 def client_app() -> ClientApp:
@@ -21,16 +21,14 @@ def client_app() -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        data, state = _folders(context)
-        site = Site(value_of(heard(message, "assignment"), "the assignment"), data)
-        join(Invitation.unpack(heard(message, "invitation")), site, state)
-        return _reply(message, b"")
+        stream = import_module("errorfeedback.federated.attending")
+        stream.attend(heard(message, "invitation"), heard(message, "assignment"), *_folders(context))
+        return reply_to(message, b"")
 
     @app.query()
     def query(message: Message, context: Context) -> Message:
         data, state = _folders(context)
-        answer = ask(state, data, heard(message, "assignment"), heard(message, "request"))
-        return _reply(message, answer)
+        return reply_to(message, ask(state, data, heard(message, "assignment"), heard(message, "request")))
 
     return app
 
@@ -41,7 +39,3 @@ def _folders(context: Context) -> tuple[Path, Path]:
         if name not in context.node_config:
             raise ValueError(f'the node has no {name!r}: start its SuperNode with --node-config \'data="..." state="..."\'')
     return Path(str(context.node_config["data"])), Path(str(context.node_config["state"]))
-
-
-def _reply(message: Message, answer: bytes) -> Message:
-    return Message(RecordDict({RECORD: ConfigRecord({"answer": answer})}), reply_to=message)

@@ -12,7 +12,7 @@ from time import monotonic
 from flwr.serverapp import Grid
 
 from errorfeedback.engines.stream import Listener
-from errorfeedback.federated.flower.messages import TRAIN, message_to
+from errorfeedback.federated.flower.records import TRAIN, message_to
 
 LOG = logging.getLogger("errorfeedback")
 AWAY = 20.0

@@ -7,44 +7,32 @@ once (`clients.exactly_once`), and answer with the same bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
+from typing import Any
 
-from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from errorfeedback.engines.allow_list import AllowList
 from errorfeedback.engines.base import Transport
+from errorfeedback.federated.flower.records import QUERY, heard, message_to
 from errorfeedback.wire.request_log import RequestLog
 from errorfeedback.wire.requests import BEHIND, Position, Request
 
-RECORD = "errorfeedback"
-QUERY, TRAIN = "query", "train"
-"""Types of messages: one request, and an invitation to a whole run."""
 POLL = 0.1
 AGAIN = 120.0
 """Seconds without an answer before a request is sent once more."""
 TRIES = 10
 
 
-def message_to(node: int, kind: str, fields: dict[str, bytes]) -> Message:
-    """A message to a node."""
-    return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), node, kind)
-
-
-def heard(message: Message, name: str) -> bytes:
-    """A part of a message."""
-    return cast(bytes, message.content[RECORD][name])
-
-
 class Messages(Transport):
     """Nodes by their numbers at the SuperLink; what they need to begin travels with every request.
 
-    `clients`: by the names of the nodes, how many each may speak for.
+    `allowed`: by the names of the nodes, which clients each may speak for.
     """
 
-    def __init__(self, grid: Grid, nodes: Sequence[int], clients: Mapping[str, int], assignment: bytes) -> None:
-        self.grid, self.nodes, self.clients, self.assignment = grid, nodes, clients, assignment
-        self.names = list(clients)
+    def __init__(self, grid: Grid, nodes: Sequence[int], allowed: AllowList, assignment: bytes) -> None:
+        self.grid, self.nodes, self.allowed, self.assignment = grid, nodes, allowed, assignment
+        self.names = list(allowed.nodes)
         self.logs = [RequestLog() for _ in nodes]
         self.requests: list[bytes] = []
 
@@ -93,10 +81,8 @@ class Messages(Transport):
                     del waiting[k]
             time.sleep(POLL)
 
-    def admit(self, host: int, clients: int) -> None:
-        name = self.names[host]
-        if clients != self.clients[name]:
-            raise ValueError(f"{name} speaks for {clients} clients; it may for {self.clients[name]}")
+    def admit(self, clients: Sequence[Sequence[Any]]) -> None:
+        self.allowed.admit(clients)
 
     def name(self, host: int) -> str:
         return self.names[host]

@@ -8,15 +8,23 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from errorfeedback.data.read import read_held_out
+from errorfeedback.data.rows import Data
+from errorfeedback.engines.allow_list import AllowList
 from errorfeedback.engines.stream import Listener
-from errorfeedback.federated.federated_plan import MESSAGES, STREAM, Crossed, FederatedPlan, FederatedRun
+from errorfeedback.estimators.base import Held
+from errorfeedback.estimators.held_out import HeldOut
+from errorfeedback.federated.federated_plan import MESSAGES, STREAM, FederatedPlan, FederatedRun
 from errorfeedback.federated.flower.inviting import inviting
 from errorfeedback.federated.flower.messages import Messages
 from errorfeedback.federated.late_nodes import fit_with
 from errorfeedback.federated.nodes import Nodes
+from errorfeedback.federated.site import Common
+from errorfeedback.federated.traffic import Crossed
 from errorfeedback.storage.checkpoint import Checkpoint
 from errorfeedback.storage.files import content
 
@@ -57,10 +65,23 @@ def carried_out(plan: FederatedPlan, grid: Grid) -> FederatedRun:
         common = nodes.gather()
         prepared, before = time.monotonic(), way.crossed()
         checkpoint = None if plan.checkpoint is None else Checkpoint(plan.checkpoint, seconds=plan.checkpoint_seconds)
-        nodes, common = fit_with(plan.model, nodes, common, way.seats, way.waiting, checkpoint)
+        nodes, common = fit_with(
+            plan.model, nodes, common, way.seats, way.waiting, lambda *last: _valid(plan, *last), checkpoint
+        )
         nodes.dismiss()
     times = joined - began, prepared - joined, time.monotonic() - prepared
-    return FederatedRun(plan, common, nodes.judged(), before, way.crossed(), *times)
+    return FederatedRun(plan, common, nodes.judged(), _held(plan, common), nodes.validating, before, way.crossed(), *times)
+
+
+def _held(plan: FederatedPlan, common: Common) -> Data | None:
+    """The held-out rows that the server has, read as the nodes read theirs."""
+    return None if plan.valid is None else read_held_out(plan.valid, plan.assignment.reading, common.encoding)
+
+
+def _valid(plan: FederatedPlan, nodes: Nodes, common: Common) -> Held | HeldOut | None:
+    """The held-out rows, wherever they are."""
+    held = _held(plan, common)
+    return nodes.held if held is None else (held.A, np.asarray(held.y), held.weights)
 
 
 def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
@@ -80,16 +101,16 @@ def _present(plan: FederatedPlan, grid: Grid) -> list[int]:
 
 @contextmanager
 def _messages(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
-    nodes = Nodes(Messages(grid, _present(plan, grid), plan.nodes, content(plan.assignment)), len(plan.nodes))
+    transport = Messages(grid, _present(plan, grid), AllowList(plan.nodes), content(plan.assignment))
+    nodes = Nodes(transport, len(plan.nodes), plan.named, plan.assignment.share)
     yield Way(lambda: nodes, list, lambda: None)
 
 
 @contextmanager
 def _stream(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
-    clients = {name: range(count) for name, count in plan.nodes.items()}
     folder = None if plan.checkpoint is None else plan.checkpoint / "listener"
     listening = Listener(
-        clients,
+        plan.nodes,
         host=plan.host,
         port=plan.port,
         folder=folder,
@@ -101,7 +122,7 @@ def _stream(plan: FederatedPlan, grid: Grid) -> Iterator[Way]:
 
     def seats() -> Nodes:
         transport = listening.transport()
-        return Nodes(transport, len(transport.members))
+        return Nodes(transport, len(transport.members), plan.named, plan.assignment.share)
 
     with listening as listener, inviting(listener, grid, content(plan.assignment)):
         yield Way(seats, listener.latecomers, lambda: [Crossed(up, down) for down, up in listener.traffic().values()])
