@@ -116,7 +116,7 @@ def test_the_server_knows_what_every_client_remembers_bit_for_bit(method):
         x = rng.standard_normal(problem.d)
         order = Order(ctx, x, None)
         (message,) = session.round(order)
-        absences.heard(0, message, order)
+        absences.counted(order, [message], [message.frames])
         state = session.memory()[0]
         assert absences.hosts[0].g.tobytes() == state.tobytes()
 
