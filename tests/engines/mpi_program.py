@@ -354,7 +354,7 @@ def slow():
 
     def work():
         time.sleep(4)
-        end = time.monotonic() + 4
+        end = time.monotonic() + 2
         while time.monotonic() < end:
             pass
 

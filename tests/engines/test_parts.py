@@ -47,7 +47,7 @@ def model(folder):
 
 @needs_mpi
 def test_a_folder_of_parts_gives_the_same_model_on_any_number_of_ranks(parts, tmp_path):
-    for ranks in range(5):
+    for ranks in (0, 1, 3):
         done = train(parts, tmp_path / str(ranks), "--client-column", "shop", ranks=ranks)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "clients: 10" in done.stdout
@@ -73,9 +73,8 @@ def test_a_part_that_cannot_be_read_ends_the_job(parts, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_every_rank_gives_its_own_rows_to_an_estimator(ranks):
-    told(mpiexec(ranks, "spread"), ranks, "same model")
+def test_every_rank_gives_its_own_rows_to_an_estimator():
+    told(mpiexec(4, "spread"), 4, "same model")
 
 
 @needs_mpi

@@ -15,9 +15,9 @@ pytestmark = needs_mpi
 TIMEOUT = 5
 
 
-@pytest.mark.parametrize(("rank", "clients"), [(0, "0 to 1"), (2, "4 to 6")])
+@pytest.mark.parametrize(("rank", "clients"), [(0, "0 to 2"), (1, "3 to 6")])
 def test_a_stopped_rank_ends_the_job_with_its_name_and_its_clients(rank, clients):
-    job = Job(3, "endless", "none", TIMEOUT)
+    job = Job(2, "endless", "none", TIMEOUT)
     os.kill(job.ranks[rank], signal.SIGSTOP)
     code, errors = job.end()
     assert code != 0
@@ -26,7 +26,7 @@ def test_a_stopped_rank_ends_the_job_with_its_name_and_its_clients(rank, clients
 
 
 def test_a_job_that_is_suspended_as_a_whole_goes_on(tmp_path):
-    job = Job(3, "endless", tmp_path, TIMEOUT)
+    job = Job(2, "endless", tmp_path, TIMEOUT)
     for number, seconds in ((signal.SIGSTOP, 2 * TIMEOUT), (signal.SIGCONT, 3)):
         for pid in job.ranks.values():
             os.kill(pid, number)

@@ -70,8 +70,8 @@ class History(dict[str, Floats]):
     def followed_by(self, later: History) -> History:
         """With the rows of a run that went on from where this one ended: rounds, bits and seconds are counted on.
 
-        >>> first, second = (History([{"round": t, "uplink_bits": 8 * t, "seconds": t} for t in range(3)]) for _ in range(2))
-        >>> both = first.followed_by(second)
+        >>> run = History([dict.fromkeys(COLUMNS, 8 * t) | {"round": t} for t in range(3)])
+        >>> both = run.followed_by(run)
         >>> both["round"].tolist(), both["uplink_bits"].tolist()
         ([0, 1, 2, 3, 4, 5], [0, 8, 16, 16, 24, 32])
         """
