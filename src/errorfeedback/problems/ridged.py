@@ -15,14 +15,14 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Integers, Lifted, Model, PerClient, PerColumn, Point, Sample
-from errorfeedback.problems.base import Bounded, CurvatureBound, Prepared, Problem, Twice, as_bounded, setup_bits
+from errorfeedback.problems.base import CurvatureBound, Problem, setup_bits
+from errorfeedback.problems.wrapped import Wrapped
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ridged(Problem, Bounded, Twice, Prepared):
+class Ridged(Wrapped):
     """The problem `inner` with a penalty. Made by `ridged`."""
 
-    inner: Problem
     l2: Model
     """(d,)."""
 
@@ -51,29 +51,7 @@ class Ridged(Problem, Bounded, Twice, Prepared):
     def setup_bits(self) -> tuple[int, int]:
         return setup_bits(self.inner)
 
-    @property
-    def samples(self) -> bool:
-        return self.inner.samples
-
-    @property
-    def work(self) -> int:
-        return self.inner.work
-
-    @property
-    def lower_bound(self) -> float:
-        return self.inner.lower_bound
-
-    @property
-    def bounded(self) -> bool:
-        return as_bounded(self.inner).bounded
-
-    def curvature(self) -> CurvatureBound:
-        return self._bent(as_bounded(self.inner).curvature())
-
-    def typical_curvature(self) -> CurvatureBound:
-        return self._bent(as_bounded(self.inner).typical_curvature())
-
-    def _bent(self, k: CurvatureBound) -> CurvatureBound:
+    def _changed(self, k: CurvatureBound) -> CurvatureBound:
         """One more row for every feature of a client: (w_j/2) x_j^2 is the square of a prediction."""
         s, first = self.support.by_feature, slice(None, None, k.outputs)
         unit = sparse.eye_array(s.size, format="csr")
@@ -86,23 +64,16 @@ class Ridged(Problem, Bounded, Twice, Prepared):
             rows=k.rows + s.indptr,
         )
 
-    @property
-    def bends(self) -> bool:
-        return isinstance(self.inner, Twice) and self.inner.bends
-
     def hessians(self, at: Point, out: Lifted) -> None:
-        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
-        self.inner.hessians(at, out)
+        self._bent.hessians(at, out)
         out[_diagonal(self.support.indptr)] += self.weights * self.support.gather(self.hessian_units) ** 2
 
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:
-        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
-        return Lifted(self.inner.hessian_times(at, v) + self.weights * v)
+        return Lifted(self._bent.hessian_times(at, v) + self.weights * v)
 
     @property
     def hessian_units(self) -> Model:
-        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
-        return self.inner.hessian_units
+        return self._bent.hessian_units
 
     def __str__(self) -> str:
         return f"{self.inner}; with a quadratic penalty"

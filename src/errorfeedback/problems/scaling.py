@@ -29,19 +29,11 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerColumn, Point, Sample
-from errorfeedback.problems.base import (
-    Bounded,
-    CurvatureBound,
-    Prepared,
-    Problem,
-    ReadsAhead,
-    Stretchable,
-    Twice,
-    as_bounded,
-)
+from errorfeedback.problems.base import CurvatureBound, Problem, ReadsAhead, Stretchable, as_bounded
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.conversation import Conversation, alone
 from errorfeedback.problems.hessians import times_outer
+from errorfeedback.problems.wrapped import Wrapped
 from errorfeedback.sparsity.support import Support, add_at
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
@@ -55,10 +47,9 @@ POWER_BITS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
+class Scaled(Wrapped, ReadsAhead):
     """The problem `inner` in the variable z = x / scale. Made by `scaled`."""
 
-    inner: Problem
     scale: Model
     """(d,): the diagonal of S."""
     exchange: tuple[int, int]
@@ -119,14 +110,6 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
         """One for all numbers of a feature."""
         return self.support.by_feature.gather(Model(self.scale[:: self.support.outputs]))
 
-    @property
-    def samples(self) -> bool:
-        return self.inner.samples
-
-    @property
-    def work(self) -> int:
-        return self.inner.work
-
     def shard(self, lo: int, hi: int) -> Scaled:
         inner = self.inner.shard(lo, hi)
         return Scaled(
@@ -141,20 +124,14 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
             reference=self.reference,
         )
 
-    @property
-    def bends(self) -> bool:
-        return isinstance(self.inner, Twice) and self.inner.bends
-
     def hessians(self, at: Point, out: Lifted) -> None:
-        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
-        self.inner.hessians(self._inside(at), out)
+        self._bent.hessians(self._inside(at), out)
         times_outer(out, self.support.gather(Model(self.scale * self.hessian_units)), self.support.indptr)
 
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:
-        assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
         stretched = Lifted(v.copy())
         self._stretch(stretched)
-        out = self.inner.hessian_times(self._inside(at), stretched)
+        out = self._bent.hessian_times(self._inside(at), stretched)
         self._stretch(out)
         return out
 
@@ -165,27 +142,13 @@ class Scaled(Problem, Bounded, Twice, Prepared, ReadsAhead):
             return Model(np.ones_like(self.scale))
         return Model((self.scale / self.reference) ** (1.0 / self.powers - 1.0))
 
-    @property
-    def bounded(self) -> bool:
-        return as_bounded(self.inner).bounded
-
-    def curvature(self) -> CurvatureBound:
-        return self._stretched_curvature(as_bounded(self.inner).curvature())
-
-    def typical_curvature(self) -> CurvatureBound:
-        return self._stretched_curvature(as_bounded(self.inner).typical_curvature())
-
-    def _stretched_curvature(self, k: CurvatureBound) -> CurvatureBound:
+    def _changed(self, k: CurvatureBound) -> CurvatureBound:
         if k.diagonal:
             raise ValueError(
                 "a scaled problem has no constants with the non-convex penalty: it is not one number per feature"
             )
         scale = self.scale[:: k.outputs]
         return replace(k, A=_columns_times(k.A, scale), lifted=_columns_times(k.lifted, self._lifted_scale))
-
-    @property
-    def lower_bound(self) -> float:
-        return self.inner.lower_bound
 
     def unscaled(self, z: PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data."""
