@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from errorfeedback.cli._data import groups_of, reading_of, say
+from errorfeedback.cli._data import budget_of, groups_of, reading_of, say
 from errorfeedback.cli.verbs._inputs import CLIENTS, Inputs
+from errorfeedback.cli.verbs._training import Training
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.data.parts import hand_out, read_folder
 from errorfeedback.data.read import read
@@ -79,6 +80,18 @@ def estimator_of(
     if not isinstance(model, EF21PoissonRegressor):
         model.loss = loss
     return model
+
+
+def trained_by(options: Training) -> Estimator:
+    """The model that `train` fits, with all that it was told."""
+    return estimator_of(
+        options,
+        k=options.k,
+        rounds=options.rounds,
+        tolerance=options.tolerance,
+        budget=budget_of(options.budget),
+        network=options.network,
+    )
 
 
 def _level(k: str | int | None) -> str | int | None:

@@ -12,9 +12,9 @@ import typer
 from scipy import sparse
 
 from errorfeedback.certificates.trial_keys import write_keys
-from errorfeedback.cli._data import budget_of, reading_of
+from errorfeedback.cli._data import reading_of
 from errorfeedback.cli._held import how_drawn, share_of
-from errorfeedback.cli._inputs import Estimator, estimator_of, rows_of
+from errorfeedback.cli._inputs import Estimator, rows_of, trained_by
 from errorfeedback.cli._outcome import HELD, Judged, Outcome
 from errorfeedback.cli._site_config import OWN, config_of, nodes_of, settings_of
 from errorfeedback.cli.verbs._training import Training
@@ -71,7 +71,7 @@ def try_(options: Training, nodes: int, path: str, deadline: float, quorum: int)
 def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
     """What a run's configuration asks for."""
     own, options = settings_of(config)
-    model, share = _model(options), share_of(options.valid)
+    model, share = trained_by(options), share_of(options.valid)
     return FederatedPlan(
         model=model,
         assignment=Assignment.of(model, reading_of(options), share),
@@ -128,17 +128,6 @@ def _deal(options: Training, federation: Federation) -> None:
     rows = np.arange(data.file_rows) if data.kept is None else np.flatnonzero(data.kept)
     reading = reading_of(options)
     deal(open_raw(options.data, reading).path, reading.limit, rows, data.clients, folders)
-
-
-def _model(options: Training) -> Estimator:
-    return estimator_of(
-        options,
-        k=options.k,
-        rounds=options.rounds,
-        tolerance=options.tolerance,
-        budget=budget_of(options.budget),
-        network=options.network,
-    )
 
 
 def _judged(run: FederatedRun, valid: str | None) -> dict[str, Judged]:

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.cli._data import budget_of, engine_of, reading_of, say
+from errorfeedback.cli._data import engine_of, reading_of, say
 from errorfeedback.cli._held import how_drawn, share_of
-from errorfeedback.cli._inputs import Estimator, estimator_of, has_classes, rows_of
+from errorfeedback.cli._inputs import Estimator, has_classes, rows_of, trained_by
 from errorfeedback.cli._kept import keep
 from errorfeedback.cli._live import live_page
 from errorfeedback.cli._outcome import HELD, Judged, Outcome
@@ -48,14 +48,7 @@ def train(options: Training, on: Engine | None = None, command: str | None = Non
         command = shlex.join(["errorfeedback", *sys.argv[1:]]) if command is None else command
         on.converse(lambda seat: agree(lambda: {"the command": command}, seat))
         links = Links.parse(options.network) if options.network else None
-        model = estimator_of(
-            options,
-            k=options.k,
-            rounds=options.rounds,
-            tolerance=options.tolerance,
-            budget=budget_of(options.budget),
-            network=options.network,
-        )
+        model = trained_by(options)
         if options.checkpoint is not None and on.leads:
             keep(options.checkpoint, options, command)
         data, held, names = on.converse(lambda seat: _rows(options, seat))
