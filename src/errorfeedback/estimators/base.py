@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from errorfeedback.core import Floats, PerColumn
 from errorfeedback.engines.base import Engine
@@ -23,7 +23,7 @@ from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.doubts import doubts_about
 from errorfeedback.estimators.earlier import Earlier
 from errorfeedback.estimators.held_out import HeldOut, HeldOutRows, by_client
-from errorfeedback.estimators.objective import Objective, by_density, even, penalised, to_one, with_ones
+from errorfeedback.estimators.objective import Objective, by_density, even, penalised, row_weights, to_one, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
 from errorfeedback.estimators.training import Trained, TrainingSettings, train
 from errorfeedback.planner.network import Links, Network
@@ -276,7 +276,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         """Rows with a weight above 0: X, y, their weights and their clients."""
         numeric = self._numeric_target()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric)
-        w = _row_weights(weights, X)
+        w = row_weights(weights, X)
         clients = self.dealt(X.shape[0]) if groups is None else np.asarray(groups)
         if clients.shape != (X.shape[0],):
             raise ValueError(f"groups has shape {clients.shape}, but X has {X.shape[0]} rows; name a client for each row")
@@ -297,7 +297,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         X, y = validate_data(
             self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=self._numeric_target()
         )
-        weights = _row_weights(given[0] if given else None, X)
+        weights = row_weights(given[0] if given else None, X)
         order, firsts = (np.arange(X.shape[0]), None) if len(given) < 2 else by_client(np.asarray(given[1]))
         A = sparse.csr_array(X)[order]
         held = self._held_out(with_ones(A) if self.fit_intercept else A, np.asarray(y)[order], weights[order], models)
@@ -398,11 +398,3 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.traffic_ = trained.traffic
         self.bytes_up_ = trained.bytes_up
         self.bytes_down_ = trained.bytes_down
-
-
-def _row_weights(given: ArrayLike | None, X: Any) -> Floats:
-    """1 for every row unless they are given."""
-    weights = np.asarray(_check_sample_weight(given, X, ensure_non_negative=True))
-    if not weights.any():  # later versions of scikit-learn refuse them by themselves
-        raise ValueError("sample_weight is 0 for all rows; give at least one non-zero weight")
-    return weights

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
 
 from errorfeedback.clients.joined_problem import joined_problem
-from errorfeedback.core import Lifted, Model, PerClient, PerColumn, Point
+from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Point
 from errorfeedback.data.encoding import Derived
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
@@ -155,3 +156,11 @@ def even(rows: int, n: int, seed: int) -> NDArray[Any]:
     ids = np.empty(rows, dtype=np.int64)
     ids[np.random.default_rng(seed).permutation(rows)] = np.arange(rows) % min(n, rows)
     return ids
+
+
+def row_weights(given: ArrayLike | None, X: Any) -> Floats:
+    """1 for every row unless they are given."""
+    weights = np.asarray(_check_sample_weight(given, X, ensure_non_negative=True))
+    if not weights.any():  # later versions of scikit-learn refuse them by themselves
+        raise ValueError("sample_weight is 0 for all rows; give at least one non-zero weight")
+    return weights
