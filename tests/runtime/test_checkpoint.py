@@ -13,7 +13,6 @@ from problem_pairs import pair
 
 import errorfeedback as ef
 from errorfeedback.clients import memory
-from errorfeedback.clients.memory import cut_memory, joined_memory
 from errorfeedback.storage import checkpoint
 from errorfeedback.storage.checkpoint import Folder
 from errorfeedback.storage.packing import fingerprint, pack, unpack
@@ -302,20 +301,6 @@ def test_only_this_packages_dataclasses_are_made():
         pack(object())
 
 
-def test_memories_are_cut_where_the_shards_are():
-    memory = (np.arange(6.0), {"n": np.arange(3), "none": None}, np.empty(0), np.arange(9.0))
-    lengths = [(1, 2, 3), (2, 4, 6)]
-    parts = cut_memory(memory, lengths)
-    assert [p[0].tolist() for p in parts] == [[0, 1], [2, 3, 4, 5]]
-    assert [p[1]["n"].tolist() for p in parts] == [[0], [1, 2]]
-    assert [p[3].tolist() for p in parts] == [[0, 1, 2], [3, 4, 5, 6, 7, 8]]  # one for every pair of features
-    back = joined_memory(parts)
-    assert back[0].tolist() == memory[0].tolist()
-    assert len(back[2]) == 0
-    with pytest.raises(ValueError, match="a client memory has 4 entries"):
-        cut_memory(np.arange(4.0), lengths)
-
-
 @ef.storable
 @dataclass(frozen=True)
 class Kept:
@@ -354,11 +339,6 @@ def test_a_memory_may_be_a_dataclass_with_entries_of_any_shape_and_what_all_shar
     for k, engine in enumerate(ENGINES):
         shutil.copytree(tmp_path / "run", tmp_path / str(k))
         assert_same_bits(whole, ef.resume(tmp_path / str(k), engine=engine))
-
-
-def test_what_shards_share_must_be_the_same():
-    with pytest.raises(ValueError, match="Shared differs between two shards"):
-        joined_memory([ef.Shared(np.eye(2)), ef.Shared(np.ones((2, 2)))])
 
 
 @pytest.mark.parametrize("stop_at", [3, 17, 40])
