@@ -32,7 +32,7 @@ class Scripted(ef.Transport):
     parts: list | None = None
     """The rows of every host."""
     deadline = 1.0
-    quorum = 1
+    quorum = 0
     patience = 1e9
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ class Scripted(ef.Transport):
     def receive(self):
         return self.answers
 
-    def receive_in_time(self, least):
+    def receive_in_time(self, least, others=()):
         return self.answers
 
     def returned(self, away, least):

@@ -280,6 +280,38 @@ def test_below_the_quorum_the_run_waits_and_says_so(caplog):
 
 
 @needs_stream
+def test_who_comes_back_in_the_middle_of_a_round_takes_the_place_of_who_does_not_answer(monkeypatch):
+    """b is away from round 4 on, and back only when c has heard of round 5, to which it never answers."""
+    left, over, rounds = threading.Event(), threading.Event(), 9
+
+    class At(ef.OwnRows):
+        """Waits in one round."""
+
+        def __init__(self, rows, t, until, before=None):
+            super().__init__(rows)
+            self.t, self.until, self.before = t, until, before
+
+        def serve(self, sent):
+            if sent.startswith(b"round") and ROUND.unpack_from(Request.unpack(sent).body)[0] == self.t:
+                if self.before is not None:
+                    self.before.set()
+                self.until.wait(20)
+            return super().serve(sent)
+
+    places = {"b": At(part(2, 6), 4, left), "c": At(part(6, 9), 5, over, left)}
+    with joined(ef.Listener(NODES, deadline=0.2), places=places, scale=False) as transport:
+        problem, _ = ef.gathered(transport, 3)
+        found = ef.solve(problem, **OPTIONS | {"rounds": rounds}, engine=ef.Elsewhere(transport))
+        over.set()
+    assert found.history.notes == (
+        "b (clients 2 to 5) took no part in rounds 4 to 4",
+        "c (clients 6 to 8) took no part from round 5 on",
+    )
+    missed = {(4, 1), *((t, 2) for t in range(5, rounds + 1))}
+    assert np.array_equal(found.x, by_the_book(missed, monkeypatch, rounds=rounds).x)
+
+
+@needs_stream
 def test_and_not_for_ever(monkeypatch):
     monkeypatch.setattr("errorfeedback.engines.stream.LEAST", 0.1)
     listener, goes = ef.Listener(NODES, deadline=0.1, quorum=3, patience=1.0), threading.Event()

@@ -70,7 +70,7 @@ def test_the_model_is_that_of_one_process_with_the_same_absences_and_who_is_gone
     model, expected = (estimator_of(inputs, rounds=ROUNDS, tolerance=0) for _ in range(2))
     kinds, counts = (Site, Slow, Going), [len(list(folder.iterdir())) for folder in folders]
     sites = {f"node-{k}": kind(Assignment.of(model, Reading()), folders[k]) for k, kind in enumerate(kinds)}
-    listener = ef.Listener({f"node-{k}": range(count) for k, count in enumerate(counts)}, deadline=0.3)
+    listener = ef.Listener({f"node-{k}": range(count) for k, count in enumerate(counts)}, deadline=0.3, patience=60)
     with joined(listener, sites) as nodes:
         common = nodes.gather()
         model.fit_elsewhere(common.objective, common.learned, nodes, watch=lambda row: time.sleep(0.05))

@@ -191,7 +191,9 @@ class Absences:
 
     def returned(self, k: int, t: int) -> None:
         """A host is where the server is, from round t on."""
-        absence = self.away.pop(k)
+        absence = self.away.pop(k, None)
+        if absence is None:  # it was late in round t, and is asked again
+            return
         if absence.left:
             self._note(f"{self._clients(k)} came back in round {t}, from g_i = 0")
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count, pairwise
 from typing import Any, TypeVar
@@ -90,19 +90,40 @@ class RemoteSession:
 
     def round(self, order: Order) -> list[Message]:
         self.transport.before_round()
-        self._welcome(order)
+        if self.absences is not None:
+            return self._round_of(self.absences, order)
         self.ctx = order.ctx
         self._send("round", [self._request(order, k) for k in range(len(self.supports))])
         self.placed = set()
         messages = [] if self.own is None else self.own.round(order)
-        if self.absences is None:
-            return [*messages, *(self._message(order, k, answer) for k, answer in enumerate(self._answers()))]
-        least = min(self.transport.quorum, len(self.supports) - len(self.absences.away))
-        answers = self._received() if order.ctx.t == 0 else self._in_time(least)
-        self.kept = order.kept
-        said = [self._said(self.absences, order, k, answer) for k, answer in enumerate(answers)]
+        return [*messages, *(self._message(order, k, answer) for k, answer in enumerate(self._answers()))]
+
+    def _round_of(self, absences: Absences, order: Order) -> list[Message]:
+        """A round that hosts may miss."""
+        answers = self._attendance(absences, order)
+        self.ctx, self.kept = order.ctx, order.kept
+        said = [self._said(absences, order, k, answer) for k, answer in enumerate(answers)]
         known = [self.setup.method.known(operator, order.ctx).frames for operator in self.operators]
-        return self.absences.counted(order, said, known)
+        return absences.counted(order, said, known)
+
+    def _attendance(self, absences: Absences, order: Order) -> list[bytes]:
+        """What every host answers in a round. Who was away is asked as soon as it can be, and while too few have answered
+        also in the middle of the round, in place of who does not."""
+        hosts, quorum = range(len(self.supports)), self.transport.quorum
+        answers = [AWAY for _ in hosts]
+        here = {k for k in hosts if k not in absences.away}
+        here |= self._welcome(absences, order, absences.away, quorum - len(here))
+        while True:
+            self._send("round", [self._request(order, k) if k in here else None for k in hosts])
+            self.placed = set()
+            missing = quorum - sum(answer != AWAY for answer in answers)
+            others = [k for k in hosts if answers[k] == AWAY and k not in here]
+            new = self._in_time(min(missing, len(here)), others) if order.ctx.t else self._received()
+            answers = [answer if answer != AWAY else new[k] for k, answer in enumerate(answers)]
+            away = [k for k, answer in enumerate(answers) if answer == AWAY]
+            if len(hosts) - len(away) >= min(quorum, len(hosts)):
+                return answers
+            here = self._welcome(absences, order, away, quorum - len(hosts) + len(away))
 
     def _said(self, absences: Absences, order: Order, k: int, answer: bytes) -> Message | str:
         """A host's message, where it took part, or why it did not; nobody is missing in round 0."""
@@ -119,23 +140,24 @@ class RemoteSession:
             self.transport.fail(k, why)
         return why
 
-    def _welcome(self, order: Order) -> None:
-        """Bring those who were away to where the server is, as soon as they can be asked; wait while too few are there."""
-        absences, hosts = self.absences, range(len(self.supports))
-        if absences is None or not absences.away:
-            return
-        back = self.transport.returned(absences.away, self.transport.quorum - len(hosts) + len(absences.away))
+    def _welcome(self, absences: Absences, order: Order, away: Collection[int], least: int) -> set[int]:
+        """Bring those who were away to where the server is, as soon as they can be asked; wait while these are fewer than
+        `least`."""
+        back = self.transport.returned(away, least) if away else []
         if not back:
-            return
+            return set()
         here, ctx = (order.x, order.downlink), (self.ctx.t, self.ctx.seed, self.ctx.step_bits)
         kept = None if order.kept is None else order.kept.place
-        memories = {k: absences.hosts[k].memory for k in back}
-        self._send("recall", [content((memories[k], here, kept, ctx)) if k in memories else None for k in hosts])
+        memories = {k: content((absences.hosts[k].memory, here, kept, ctx)) for k in back}
+        self._send("recall", [memories.get(k) for k in range(len(self.supports))])
         answers = self._in_time(0)
         for k in back:
             if answers[k][:1] == DONE:
                 absences.returned(k, order.ctx.t)
                 self.placed.add(k)
+            elif answers[k] != AWAY and least > 0:
+                self.transport.fail(k, answers[k][1 : 1 + LONG].decode(errors="replace"))
+        return self.placed & set(back)
 
     def _message(self, order: Order, k: int, answer: bytes) -> Message:
         """What a host's clients send."""
@@ -164,10 +186,8 @@ class RemoteSession:
         message.telemetry = numbers(missing, MISSING_WIDTHS)
         return message
 
-    def _request(self, order: Order, k: int) -> bytes | None:
-        """What a host hears in a round; nothing where it is away."""
-        if self.absences is not None and k in self.absences.away:
-            return None
+    def _request(self, order: Order, k: int) -> bytes:
+        """What a host hears in a round."""
         support, setup, broadcast, t = self.supports[k], self.setup, order.broadcast, order.ctx.t
         resting = setup.method.rests and t and not order.probes
         answers = setup.method.known(self.operators[k], order.ctx).frames.answers if resting else None
@@ -284,8 +304,8 @@ class RemoteSession:
     def _received(self) -> list[bytes]:
         return self._while_waiting(self.transport.receive)
 
-    def _in_time(self, least: int) -> list[bytes]:
-        return self._while_waiting(lambda: self.transport.receive_in_time(least))
+    def _in_time(self, least: int, others: Collection[int] = ()) -> list[bytes]:
+        return self._while_waiting(lambda: self.transport.receive_in_time(least, others))
 
     def _while_waiting(self, receive: Callable[[], list[bytes]]) -> list[bytes]:
         """Whoever ends the run in here finds hosts that cannot be told."""

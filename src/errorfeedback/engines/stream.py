@@ -268,15 +268,15 @@ class Streams(Transport):
             self.listener.turn(1.0)
         return [member.answer for member in self.members]
 
-    def receive_in_time(self, least: int) -> list[bytes]:
+    def receive_in_time(self, least: int, others: Collection[int] = ()) -> list[bytes]:
         if self.deadline is None:
             return self.receive()
         end = monotonic() + self.deadline
         while self._waiting() and monotonic() < end:
             self.listener.turn(end - monotonic())
         if self._answered() < least:
-            LOG.warning("a round needs %d nodes; waiting for %s", least, self._names(self._waiting()))
-        while self._answered() < least:
+            LOG.warning("a round needs %d nodes; waiting for %s", self.quorum, self._names(self._waiting()))
+        while self._answered() + sum(self.members[k].is_free for k in others) < least:
             if monotonic() > end + self.patience:
                 raise TimeoutError(f"{self._names(self._waiting())} did not answer for {self.patience:g} seconds")
             self.listener.turn(1.0)
