@@ -79,8 +79,9 @@ errorfeedback(
 
 # %%
 # What was done with every column is said above: the product became a feature per value, the date years since the first
-# one, gaps a feature of their own. The meaning of the columns is stored in the model; the same goes for every later
-# file (:doc:`/data`).
+# one, gaps a feature of their own. Columns that only name the rows, or have the same value in all of them, would be left
+# out with a word; ``--drop`` leaves out what you name. The meaning of the columns is stored in the model; the same goes
+# for every later file (:doc:`/data`).
 #
 # If your file is refused
 # -----------------------
@@ -135,6 +136,14 @@ plt.show()
 # Every marker is a round. What a shop sent and received until the end is less than its own rows would have taken, and
 # no row left a shop.
 #
+# What it learned
+# ---------------
+# ``explain`` names the largest weights, and what the same run would have taken on other links; ``run/explained.html``
+# has all of it.
+
+errorfeedback("explain", "run")
+
+# %%
 # New rows
 # --------
 # ``evaluate`` scores a file with known targets, ``predict`` writes a probability for every row.
@@ -168,7 +177,7 @@ plt.show()
 # Take it with you
 # ----------------
 # The model is a file that Python opens, a table of coefficients, and a scikit-learn model that says the same of every
-# row (``errorfeedback export run --to csv``, ``sklearn`` or ``onnx``):
+# row (``errorfeedback export run --to csv``, ``sklearn`` or, with ``pip install 'errorfeedback[onnx]'``, ``onnx``):
 
 saved = ef.load_model(folder / "run")
 print(type(ef.to_sklearn(saved)).__name__, "of", len(saved.encoding.names), "features")

@@ -185,7 +185,7 @@ def test_what_was_not_meant_as_text_is_not_taken_as_text(tmp_path, cells, messag
 
 
 def test_all_columns_that_are_refused_are_named_at_once(tmp_path):
-    says = r"column 'a' looks like amounts with a sign .*; also column 'c' looks like dates in another form"
+    says = r"column 'a' looks like amounts with a sign .*\nalso column 'c' looks like dates in another form"
     refused(tmp_path / "t.csv", says, "a,b,c,target\n$1,1,1.2.2020,x\n$2,2,3.4.2021,y\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -198,6 +199,33 @@ def test_columns_that_name_the_rows_are_left_out_with_a_word_and_can_be_forced(t
     )
     assert names(read(source, Reading(number=("Id",)))) == ["Id", "size"]
     assert read(source, Reading(text=("name",))).A.shape == (40, 41)
+
+
+def test_a_column_with_one_value_everywhere_is_left_out_with_a_word_and_can_be_forced(tmp_path):
+    rows = "".join(f"DE,7,{k % 9},{'' if k == 3 else 'set'},{'yn'[k % 2]}\n" for k in range(20))
+    source = written(tmp_path / "t.csv", "country,shift,size,flag,target\n" + rows)
+    found = read(source, IMPUTE)
+    assert names(found) == ["size", "flag=set", "flag is missing"]  # a gap says something
+    assert found.notes[:2] == (
+        "column 'country' has the same value in every row: left out (--text country keeps it)",
+        "column 'shift' has the same value in every row: left out (--number shift keeps it)",
+    )
+    kept = read(source, replace(IMPUTE, text=("country",), number=("shift",)))
+    assert names(kept)[:2] == ["country=DE", "shift"]
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for country in ("DE", "FR"):  # the same in every file, and not in all
+        written(parts / f"{country}.csv", "country,target\n" + f"{country},y\n{country},n\n" * 10)
+    assert names(alone(lambda seat: read_folder(str(parts), IMPUTE, seat))) == ["country=DE", "country=FR"]
+
+
+def test_numbers_that_may_name_the_rows_are_kept_with_a_word(tmp_path):
+    rows = "".join(f"{1000 + k * 7 % 20},{k % 19},{k * 0.5},{'yn'[k % 2]}\n" for k in range(20))
+    found = read(written(tmp_path / "t.csv", "order,size,price,target\n" + rows))
+    assert names(found) == ["order", "size", "price"]
+    assert found.notes == (
+        "column 'order' has another whole number in every row; if these only name the rows, --drop order",
+    )
 
 
 def test_columns_are_chosen_and_dropped(tmp_path):

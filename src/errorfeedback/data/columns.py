@@ -2,7 +2,8 @@
 
 A column is numbers, or text. Dates are numbers: days since 1970, and the feature is years since the first date of training.
 Left out with a word: text that is another one in nearly every row (it would be learned by heart), a number that only counts
-the rows, and a column without any value. A column that looks like numbers or dates and is not quite is refused.
+the rows, and a column with one value everywhere, or none. A column that looks like numbers or dates and is not quite is
+refused.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ MOST = 0.5
 
 @dataclass(frozen=True)
 class NumberSummary:
-    """What is to be known of a file's column of numbers. counts: 1, 2, 3, ... from that number on (None: it does not)."""
+    """What is to be known of a file's column of numbers. same: the number of every row (None: they differ); counts: 1, 2, 3,
+    ... from that number on (None: it does not); names: a whole number in every row, another one in each."""
 
     present: int
     missing: int
     median: float
     lowest: float
     dates: bool
+    same: float | None
     counts: int | None
+    names: bool
     coerced: bool
 
 
@@ -55,6 +59,11 @@ class TextSummary:
     values: tuple[str, ...]
     doubt: str | None = None
     """Why it may not be meant as text."""
+
+    @property
+    def same(self) -> str | None:
+        """The text of every row (None: they differ)."""
+        return self.values[0] if len(self.values) == 1 else None
 
 
 Summary = NumberSummary | TextSummary
@@ -86,9 +95,16 @@ class Numbers:
         whole = self.dtype.kind in "iu" and len(there) == len(self.values) > 0
         counts = int(there[0]) if whole and np.array_equal(np.diff(there), np.ones(len(there) - 1)) else None
         order = np.sort(there[np.isfinite(there)]) if np.isfinite(there).any() else np.zeros(1)
-        median = 0.5 * float(order[(len(order) - 1) // 2]) + 0.5 * float(order[len(order) // 2])
         return NumberSummary(
-            len(there), len(self.values) - len(there), median, float(order[0]), self.dates, counts, self.coerced
+            present=len(there),
+            missing=len(self.values) - len(there),
+            median=0.5 * float(order[(len(order) - 1) // 2]) + 0.5 * float(order[len(order) // 2]),
+            lowest=float(order[0]),
+            dates=self.dates,
+            same=float(order[0]) if len(order) == len(there) and order[0] == order[-1] else None,
+            counts=counts,
+            names=whole and bool(np.diff(order).all()),
+            coerced=self.coerced,
         )
 
 
@@ -228,11 +244,21 @@ def learned(
         raise ValueError(
             f"column {name!r} has text in some part files and numbers in others; --text {name} takes it as text"
         )
-    marked = impute and any(each.missing for each in files)
+    gaps = any(each.missing for each in files)
+    marked = impute and gaps
     texts = [each for each in known if isinstance(each, TextSummary)]
+    if not forced and not gaps and _same(known):
+        option = "--text" if texts else "--number"
+        return None, f"column {name!r} has the same value in every row: left out ({option} {name} keeps it)"
     if texts:
         return _category(name, texts, marked, forced)
     return _number(name, [each for each in known if isinstance(each, NumberSummary)], marked, forced)
+
+
+def _same(files: Sequence[Summary]) -> bool:
+    """Whether all rows have one value, from which nothing is learned that the intercept does not have."""
+    values = {each.same for each in files}
+    return len(values) == 1 and None not in values and sum(each.present for each in files) >= FEW
 
 
 def _category(name: str, files: Sequence[TextSummary], marked: bool, forced: bool) -> tuple[Category | None, str | None]:
@@ -257,7 +283,9 @@ def _number(name: str, files: Sequence[NumberSummary], marked: bool, forced: boo
         raise ValueError(f"column {name!r} has dates in some part files and numbers in others")
     fill, coerced = _median(files), any(each.coerced for each in files)
     if not files[0].dates:
-        return Number(name, fill, marked, coerced=coerced), None
+        named = not forced and rows >= FEW and all(each.names for each in files)
+        note = f"column {name!r} has another whole number in every row; if these only name the rows, --drop {name}"
+        return Number(name, fill, marked, coerced=coerced), note if named else None
     origin = min(each.lowest for each in files)
     return Number(name, fill, marked, origin, coerced), f"column {name!r} has dates: it becomes years since {date(origin)}"
 

@@ -70,7 +70,7 @@ class TableFile(Raw):
             specs += [] if spec is None else [spec]
             notes += [] if note is None else [note]
         if refused:
-            raise ValueError("; also ".join(refused))
+            raise ValueError("\nalso ".join(refused))
         if not specs:
             raise ValueError(f"no column is left to learn from; the columns are {', '.join(map(repr, names))}")
         classes = _classes(summaries, reading.target or TARGET)
