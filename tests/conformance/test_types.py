@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HEAD = """
 from errorfeedback.core import Lifted, Model, PerClient, Point
 from errorfeedback.sparsity.support import Support
@@ -30,5 +32,6 @@ def checked(lines, folder):
 
 
 def test_mypy_tells_the_spaces_apart(tmp_path):
+    pytest.importorskip("mypy", reason="a type checker: pip install mypy")
     assert checked(RIGHT, tmp_path) == []
     assert checked(WRONG, tmp_path) == list(WRONG.values())

@@ -73,6 +73,27 @@ def test_a_page_that_is_open_hears_of_the_end_and_nobody_waits_for_one_that_is_n
     assert closed == [None]
 
 
+def test_an_answer_from_before_the_end_does_not_end_the_page(monkeypatch):
+    """The run ends while a question is being answered: what goes out says that it has not, so the page must ask again."""
+    monkeypatch.setattr("errorfeedback.watchers.live_page.RECENT", 60.0)
+    live = ef.LivePage()
+    answer, closing = live.answer, Thread(target=live.close)
+
+    def slowly(since):
+        said = answer(since)
+        closing.start()
+        while not live.done:
+            sleep(0.01)
+        return said
+
+    monkeypatch.setattr(live, "answer", slowly)
+    assert rows(live)["done"] is False
+    monkeypatch.setattr(live, "answer", answer)
+    assert rows(live)["done"] is True
+    closing.join(10)
+    assert not closing.is_alive()
+
+
 def test_clients_must_be_some():
     with pytest.raises(ValueError, match="clients = 0; it must be at least 1"):
         ef.LivePage(clients=0)

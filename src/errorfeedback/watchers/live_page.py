@@ -79,11 +79,6 @@ class LivePage(RunWatcher):
         about = {"title": self.title, "clients": self.clients, "next": max(since, 0) + len(new), "done": done}
         return json.dumps({**about, "rows": [_brief(row) for row in thinned(new)]}, allow_nan=False).encode()
 
-    def answered(self) -> None:
-        """An answer has gone out."""
-        if self.done:
-            self.seen.set()
-
 
 def thinned(rows: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     """At most MOST rows, evenly, the last one among them.
@@ -117,9 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
         if asked.path == f"/{page.key}/":
             self._send(files("errorfeedback.watchers").joinpath("live.html").read_bytes(), "text/html; charset=utf-8")
         elif asked.path == f"/{page.key}/rows":
-            since = parse_qs(asked.query).get("since", ["0"])[0]
+            since, done = parse_qs(asked.query).get("since", ["0"])[0], page.done
             self._send(page.answer(int(since) if since.isdecimal() else 0), "application/json")
-            page.answered()
+            if done:  # the answer said it; one that was made before does not count
+                page.seen.set()
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
