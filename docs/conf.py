@@ -18,11 +18,11 @@ version = release = errorfeedback.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "mathml",
     "plain_docstrings",
+    "readable_signatures",
 ]
 exclude_patterns = ["_build", "_ext", "gallery", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 nitpicky = True
@@ -33,9 +33,9 @@ templates_path: list[str] = []
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_block"]
 myst_heading_anchors = 4
 
-autosummary_generate = False  # `generated_pages` writes a page for every public name
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "DTypeLike", "Floats", "Integers")}
 python_use_unqualified_type_names = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

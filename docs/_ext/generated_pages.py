@@ -2,14 +2,14 @@
 
 import inspect
 import re
+from collections import Counter
+from functools import cache
 from importlib import import_module
 
 import command_page
 import name_examples
 import plain_docstrings
 import public_names
-
-import errorfeedback
 
 INDEX = """.. This page is written by docs/_ext/generated_pages.py.
 
@@ -23,6 +23,8 @@ docstring of the file that the name comes from, which states the formula and its
 
 MOST = 4
 """Names whose examples a page points at."""
+ROUTING = ("set_fit_request", "set_score_request", "set_predict_request")
+"""What scikit-learn adds to an estimator for itself."""
 OTHERS = "<!-- pages that no index names -->"
 """Where a page of docs/ goes whose author did not say where it belongs."""
 
@@ -40,11 +42,9 @@ def write(folder):
     """Write all pages; a page that has not changed is left alone, so that Sphinx does not read it again."""
     pages = {"names.rst": index(), "commands.md": command_page.page()}
     for name in public_names.names():
-        pages[f"{path(name)}.rst"] = page(name, getattr(errorfeedback, name), f"errorfeedback.{name}")
+        pages[f"{path(name)}.rst"] = page(name, public_names.value(name), f"errorfeedback.{name}")
     for name in public_names.framework_names():
-        framework, _, bare = name.partition(".")
-        value = getattr(import_module(f"errorfeedback.interop.{framework}"), bare)
-        pages[f"{path(name)}.rst"] = page(name, value, f"errorfeedback.interop.{name}")
+        pages[f"{path(name)}.rst"] = page(name, public_names.value(name), f"errorfeedback.interop.{name}")
     for place, text in pages.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -62,12 +62,29 @@ def index():
     """The index, by room."""
     lines = [INDEX]
     for heading, names in public_names.by_room():
-        lines += [heading, "-" * len(heading), "", ".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   ~errorfeedback.{'interop.' if '.' in name else ''}{name}" for name in names]
+        lines += [heading, "-" * len(heading), "", ".. list-table::", ""]
+        for name in names:
+            place = f"errorfeedback.{'interop.' if '.' in name else ''}{name}"
+            lines += [f"   * - :py:obj:`ef.{name} <{place}>`", f"     - {summary(public_names.value(name))}"]
         lines += ["", ".. toctree::", "   :hidden:", ""]
         lines += [f"   ef.{name} <{path(name)}>" for name in names]
         lines.append("")
     return "\n".join(lines)
+
+
+def summary(value):
+    """What a public name is, in a sentence: that of its file, where the file hands out nothing else."""
+    alone = _handed_out()[value.__module__] == 1
+    text = inspect.getdoc(import_module(value.__module__) if alone else value) or ""
+    paragraph = re.split(r"\n(?=\s)", text)[0].replace("\n", " ")
+    return plain_docstrings.escaped(re.split(r"(?<=[^.])\.(?= [A-Z`]|$)", paragraph)[0].rstrip(".,:;"))
+
+
+@cache
+def _handed_out():
+    """How many public names a file has."""
+    every = [*public_names.names(), *public_names.framework_names()]
+    return Counter(public_names.value(name).__module__ for name in every)
 
 
 def page(name, value, full):
@@ -79,7 +96,7 @@ def page(name, value, full):
     lines += plain_docstrings.restructured(module.splitlines())
     lines += [f".. auto{kind}:: {full}"]
     if kind == "class":
-        lines += ["   :members:", "   :show-inheritance:"]
+        lines += ["   :members:", "   :show-inheritance:", f"   :exclude-members: {', '.join(ROUTING)}"]
     if "." not in name:
         lines += [
             "",

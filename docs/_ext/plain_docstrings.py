@@ -1,7 +1,7 @@
 """Docstrings of this project are plain text: formulas with |, * and _, names in `ticks`, formulas set apart by indentation.
 
-Before Sphinx reads them as reStructuredText, what would be markup by accident is escaped, indented formulas become literal
-blocks, and public names in ticks become links, unless they are parameters of what is described.
+Before Sphinx reads them as reStructuredText, what would be markup by accident is escaped (*stressed words* stay), indented
+formulas become literal blocks, and public names in ticks become links, unless they are parameters of what is described.
 """
 
 import inspect
@@ -13,10 +13,12 @@ from textwrap import dedent
 import public_names
 
 TICKS = re.compile(r"``.+?``|`[^`]+`")
+STRESSED = re.compile(r"(?<![^\s(])\*(?=[A-Za-z])[^*]*[^*\s]\*(?![\w*])")
 SPECIAL = re.compile(r"([\\*|])")
 TRAILING = re.compile(r"(?<=\w)_(?!\w)")
 UNDERLINE = re.compile(r"^-{3,}$")
 ITEM = re.compile(r"^\s*(- |\d+\. )")
+EXAMPLE = re.compile(r"^\s*(>>>|\.\.\.) ?")
 
 
 def escaped(text, parameters=()):
@@ -29,6 +31,14 @@ def escaped(text, parameters=()):
 
 
 def _plain(text):
+    out, at = [], 0
+    for match in STRESSED.finditer(text):
+        out += [_literal(text[at : match.start()]), match.group()]
+        at = match.end()
+    return "".join(out) + _literal(text[at:])
+
+
+def _literal(text):
     return TRAILING.sub(r"\_", SPECIAL.sub(r"\\\1", text))
 
 
@@ -62,7 +72,7 @@ def _block(block, sections, parameters):
     if block[0].lstrip().startswith(">>>"):
         return [*block, ""]
     if sections:
-        return [*(line if UNDERLINE.match(line.strip()) else escaped(line, parameters) for line in block), ""]
+        return [*(line if _stays(line) else escaped(line, parameters) for line in block), ""]
     out, listed = [], False
     for formula, lines in groupby(block, key=_is_formula):
         listed = listed or any(ITEM.match(line) for line in out)
@@ -71,6 +81,10 @@ def _block(block, sections, parameters):
         else:
             out += _text(lines, parameters)
     return [*out, ""]
+
+
+def _stays(line):
+    return UNDERLINE.match(line.strip()) or EXAMPLE.match(line)
 
 
 def _is_formula(line):

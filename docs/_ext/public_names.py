@@ -49,6 +49,12 @@ def framework_names():
             yield f"{framework}.{name}"
 
 
+def value(name):
+    """What `ef.NAME` is, `ef.torch.hook` among them."""
+    framework, _, bare = name.rpartition(".")
+    return getattr(import_module(f"errorfeedback.interop.{framework}") if framework else errorfeedback, bare)
+
+
 def room(name):
     """The folder that a public name comes from."""
     return getattr(errorfeedback, name).__module__.split(".")[1]

@@ -66,10 +66,11 @@ print("three ranks:", printed(mpiexec, "-n", "3", sys.executable, "train.py", "m
 #
 # Nodes that keep their rows
 # --------------------------
-# In a federation the server has no rows at all, and what joins the two is a connection of somebody else: HTTP, gRPC, a
-# message queue. The library needs no more of it than "bring these bytes there, bring the answer back". A node is a loop
-# of four lines; here its connection is the standard input and output of a process, and its rows are made in the process
-# and never leave it.
+# In a federation the server has no rows at all. ``ef.Listener`` and ``ef.join`` connect it to its nodes over TLS
+# (:doc:`/engines`), and Flower is another way (:doc:`/federated`). This page shows what is below both, for a connection
+# of your own: HTTP, gRPC, a message queue. The library needs no more of it than "bring these bytes there, bring the
+# answer back". A node is a loop of four lines; here its connection is the standard input and output of a process, and
+# its rows are made in the process and never leave it.
 
 node = folder / "node.py"
 node.write_text("""
@@ -171,5 +172,5 @@ plt.show()
 # - Choose the engine by where the rows are, not by what you want to compute: the model is the same to the last bit.
 # - A node needs ``ef.OwnRows(problem).serve``, a transport ``send`` and ``receive``. Certificates, retries and who may
 #   join are the transport's job: frames are checked against faults, not against attackers
-#   (:doc:`/explanation/security`). Over Flower all of that is there: :doc:`/federated`.
+#   (:doc:`/explanation/security`). ``ef.Listener`` and Flower have all of that, and deadlines for slow nodes.
 # - A checkpoint of one engine goes on on another: ``ef.resume(folder, engine=...)``.

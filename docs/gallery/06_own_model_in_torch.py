@@ -145,7 +145,7 @@ axes.axvline(10 * dense, color="C6", linestyle=":")
 axes.annotate(" ten rounds of\n all numbers in full", (10 * dense, h["f"][0]), color="C6", va="top")
 axes.set(xlabel="KiB per client, up and down", ylabel="lowest loss so far, with the penalty")
 axes.set_title("A neural model in few bits")
-axes.legend(loc="upper center")
+axes.legend(loc="lower left")
 plt.show()
 
 # %%

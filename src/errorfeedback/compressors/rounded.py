@@ -71,14 +71,17 @@ class Rounded(Contractive):
 
     @property
     def deterministic(self) -> bool:  # type: ignore[override]
+        """As the compressor that selects."""
         return self.compressor.deterministic
 
     @property
     def always(self) -> bool:  # type: ignore[override]
+        """As the compressor that selects."""
         return self.compressor.always
 
     @property
     def announces(self) -> bool:  # type: ignore[override]
+        """As the compressor that selects."""
         return self.compressor.announces
 
     def check(self, support: Support) -> None:

@@ -42,6 +42,7 @@ class ThreePointV3(ThreePoint):
 
     @property
     def in_expectation(self) -> bool:  # type: ignore[override]
+        """As of the inner one."""
         return self.inner.in_expectation
 
     def bind(self, support: Support) -> ThreePointV3:

@@ -42,6 +42,7 @@ class ThreePointV4(ThreePoint):
 
     @property
     def in_expectation(self) -> bool:  # type: ignore[override]
+        """Where the first compressor draws."""
         return not self.first.deterministic
 
     def constants(self, support: Support) -> Constants:

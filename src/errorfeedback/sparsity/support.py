@@ -29,7 +29,7 @@ AHEAD, FEW = 32, 2**10
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The sets J_i of the clients first, first + 1, ... of `n_total`, as segments of the lifted space.
+    """The sets J_i of the clients from number `first` on, of `n_total` in all, as segments of the lifted space.
 
     >>> s = Support(indptr=np.array([0, 2, 3]), indices=np.array([0, 1, 1]), d=2)
     >>> s.c, s.r, s.gather(np.array([5.0, 7.0])), s.scatter(np.array([1.0, 2.0, 3.0]))

@@ -16,7 +16,7 @@ from errorfeedback.problems.losses.base import ClassLoss, Loss
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """The target is -1 or 1.
+    """max(0, 1 - y z)^2 of two classes; the target y is -1 or 1.
 
     >>> SquaredHinge().values(np.array([-1.0, 0.5, 2.0]), np.ones(3)).tolist()
     [4.0, 0.25, 0.0]
@@ -46,7 +46,7 @@ class SquaredHinge(Loss):
 
 @dataclass(frozen=True)
 class HingeAgainstRest(ClassLoss):
-    """The target is the number of the class.
+    """The same for every class against the rest; the target is the number of the class.
 
     >>> HingeAgainstRest(outputs=3).values(np.array([[2.0, -1.0, 0.0]]), np.zeros(1)).tolist()
     [1.0]
