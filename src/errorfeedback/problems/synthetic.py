@@ -5,7 +5,8 @@
 2. A_i (m rows on J_i) = U diag(s) V' with U, V the singular vectors of a matrix of uniform numbers, scaled so that
    the s_k^2 are the eigenvalues of (2/m) A_i'A_i. `spectrum` says which: with "code" (default; it made the published
    figures) s_k = (1-v) sqrt(1 + 19 k/(|J_i|-1)) + v (10 if i = 0 else 0), and with "text" (as the appendix reads)
-   s_k^2 = (1-v) (1 + 19 k/(m-1)) + v (10 if i = 0 and k is last else 0). A client with a single singular value gets s = sqrt(20), whatever v is (the authors' code).
+   s_k^2 = (1-v) (1 + 19 k/(m-1)) + v (10 if i = 0 and k is last else 0). A client with a single singular value gets
+   s = sqrt(20), whatever v is (the authors' code).
 3. b_i = A_i x_sol + p U[-1, 1] with x_sol = 1/2 everywhere and p = `noise`; then A_i and b_i are scaled by sqrt(m/2).
 """
 
