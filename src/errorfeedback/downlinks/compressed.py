@@ -41,7 +41,7 @@ class Compressed(Downlink):
     numbers: ClassVar[int] = 1
     knows_prox: ClassVar[bool] = False
     compressor: Contractive
-    """C."""
+    """C, of the server."""
 
     def __post_init__(self) -> None:
         check_server_side(self.compressor)

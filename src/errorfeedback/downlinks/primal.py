@@ -35,7 +35,7 @@ class Primal(Downlink):
 
     knows_prox: ClassVar[bool] = False
     compressor: Contractive
-    """C."""
+    """C, of the server."""
 
     def __post_init__(self) -> None:
         check_server_side(self.compressor)
