@@ -8,16 +8,16 @@ import re
 from docutils import nodes
 from sphinx import addnodes
 
-PRINTED = re.compile(r"<(?:class '|function |factory)([\w.]*)(?:'|<lambda>| at \w+)?>")
+PRINTED = re.compile(r"<(?:class '|function |factory)([\w.]*)(?:'|<lambda>| at \w+)?>|TypeAliasForwardRef\('(\w+)'\)")
 
 
 def readable(text):
     """The text with names in place of what Python prints; ... for what has none.
 
-    >>> readable("(a=<class 'numpy.float64'>, b=<factory>, c=<function Step.<lambda>>)")
-    '(a=float64, b=..., c=...)'
+    >>> readable("(a: TypeAliasForwardRef('Floats') | None, b=<class 'numpy.float64'>, c=<function Step.<lambda>>)")
+    '(a: Floats | None, b=float64, c=...)'
     """
-    return PRINTED.sub(lambda match: match[1].rpartition(".")[2] or "...", text)
+    return PRINTED.sub(lambda match: match[2] or match[1].rpartition(".")[2] or "...", text)
 
 
 def setup(app):
