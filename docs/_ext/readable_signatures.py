@@ -28,7 +28,7 @@ def setup(app):
 
 
 def _signature(app, what, name, obj, options, signature, returns):
-    return (readable(signature), returns) if signature else None
+    return (readable(signature), returns and readable(returns)) if signature else None
 
 
 def _values(app, domain, objtype, content):
