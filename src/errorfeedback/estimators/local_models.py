@@ -66,9 +66,9 @@ class Averaged:
 
     def begin(self, scaling: Scaled) -> Begin:
         """In the variable z = x / S."""
-        return Begin(self._told(scaling), self.bits, self.zero)
+        return Begin(self._rounded(scaling), self.bits, self.zero)
 
-    def _told(self, scaling: Scaled) -> PerColumn:
+    def _rounded(self, scaling: Scaled) -> PerColumn:
         """z = x / S in the coarsest coding of a step whose rounding costs at most a tenth of the noise; the same bits when
         it is rounded again."""
         z, weights = Model(self.x / scaling.scale), self.curvature * scaling.scale**2
@@ -92,7 +92,9 @@ def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
 
 def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged]:
     """The same where `rows` has the clients of one place."""
-    s, said = rows.support, _said(rows, np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns])
+    penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # it is looked at below what came of it
+        s, said = rows.support, _said(rows, penalty)
     mine = np.repeat(said.speaks, s.sizes)
     everyone = yield s.indices[mine], said.models[mine], said.bends[mine], said.weights, said.zero, said.bits
     owns, models, bends, weights, losses, bits = zip(*everyone, strict=True)
@@ -104,7 +106,8 @@ def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged
     pulls = added(s.d, owns, [bend * model for bend, model in zip(bends, models, strict=True)])
     x = Model(np.divide(pulls, curvature, out=np.zeros(s.d), where=curvature > 0))
     words = zip(owns, models, bends, strict=True)
-    spread = added(s.d, owns, [bend * (model - x[own]) ** 2 for own, model, bend in words])
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = added(s.d, owns, [bend * (model - x[own]) ** 2 for own, model, bend in words])
     counts = added(s.d, owns, [np.ones(len(own)) for own in owns])
     noise = float((spread / np.maximum(counts - 1, 1)).sum())
     if not np.isfinite(noise):  # numbers beyond what a float can square
@@ -138,13 +141,13 @@ def _said(rows: GLM, l2: Floats) -> Said:
     prior = Lifted(_units(rows, bounds) * s.repeat(PerClient(PRIOR / m)))
     w, z = local_models(rows, Lifted(penalty + prior), NEWTON if speaks.any() else 0)
     exact = bends_at(rows, z) + penalty
-    told = np.exp2(np.rint(np.log2(bounds)))
-    ratio = np.clip(np.rint(np.log2(exact / told)), 1 - 2**BEND_BITS, 0)
-    models = WORDS.rounded(w * np.sqrt(told), s.sizes)[0] / np.sqrt(told)
+    powers = np.exp2(np.rint(np.log2(bounds)))
+    ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
+    models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)
     bits = rows.n * (1 + LOSS_BITS) + int((speaks * (UNIT_BITS + (WORDS.each + BEND_BITS) * s.sizes)).sum())
     zero = _values(rows, penalty, Lifted(np.zeros_like(w)), np.zeros_like(z)).astype(np.float32).astype(np.float64)
     both = np.column_stack([weights * speaks, weights])
-    return Said(speaks, Lifted(models), Lifted(told * np.exp2(ratio)), both, zero, bits)
+    return Said(speaks, Lifted(models), Lifted(powers * np.exp2(ratio)), both, zero, bits)
 
 
 def _units(rows: GLM, bounds: Lifted) -> Lifted:
