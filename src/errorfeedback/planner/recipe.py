@@ -85,8 +85,9 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     sent = f"every number in {bits} bits up, more after steps that needed more, and as few as the step allows down"
     price = _price(support, bits, tariff)
     goal = "fewest bytes" if networks is None else "the shortest time on this network"
-    goal += "" if begin is None or not begin.x.any() else ", from the mean of the clients' own models"
-    rule = Armijo(since=None if begin is None else begin.since)
+    rule = Armijo()
+    if begin is not None and begin.x.any():
+        goal, rule = f"{goal}, from the mean of the clients' own models", Armijo(since=begin.since)
     if not _steadily_bent(problem) or price == inf:
         why = f"{sent}, L-BFGS on the server, for {goal}; Hessians are out of the question here"
         return Recipe(method, rule, LBFGS(), downlink, why, begin)
