@@ -106,6 +106,8 @@ def heard(tmp_path_factory):
 def test_the_same_number_gets_the_same_bytes_a_gap_is_behind_and_what_is_over_is_refused(heard, tmp_path):
     node = place(0, 9, tmp_path / "journal")
     assert node.serve(heard[3][0]) == BEHIND
+    (start,) = [sent for sent, _ in heard if sent.startswith(b"start")]
+    assert node.serve(start) == BEHIND  # its number is 0, and what it needs has not been here
     for k, (sent, answer) in enumerate(heard):
         assert node.serve(sent) == answer
         assert node.serve(sent) == answer

@@ -26,7 +26,7 @@ from errorfeedback.problems.scaling import Scaled, scaled_with_all
 from errorfeedback.problems.spread import Spread, shard_of_all
 from errorfeedback.storage.files import value_of
 from errorfeedback.storage.packing import fingerprint
-from errorfeedback.wire.request_log import SET_UP
+from errorfeedback.wire.request_log import CONVERSATION, SET_UP
 from errorfeedback.wire.requests import DONE, Request, digest_of, run_digest
 
 Joined = tuple[Spread, Any]
@@ -75,6 +75,9 @@ class PreparedPlace(Answering, ABC):
                 f"request {request.number} ({request.verb}) is of another problem, method or options than the run that was "
                 f"started here: its digest is {digest:08x}, and here it is {run_digest(self.run):08x}"
             )
+
+    def is_ready(self, request: Request) -> bool:
+        return request.verb in CONVERSATION
 
     def answering(self, verb: str) -> Callable[[bytes], bytes]:
         """This place, or the host that it has become."""
