@@ -20,7 +20,7 @@ from errorfeedback.clients.joined_problem import spread_over
 from errorfeedback.clients.serving import Answering, Host, host
 from errorfeedback.clients.speaking import Speaker
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.conversation import Conversation, Seat
+from errorfeedback.problems.conversation import Conversation, Seat, check_alike
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.scaling import Scaled, scaled_with_all
 from errorfeedback.problems.spread import Spread, shard_of_all
@@ -129,8 +129,7 @@ class OwnRows(PreparedPlace):
         return Introduction(list(map(str, self.rows.names.tolist())))
 
     def _prepare(self, seat: Seat) -> Conversation[Joined]:
-        if len(set((yield self.scale))) > 1:
-            raise ValueError("some places scale their features and others do not; give all OwnRows the same scale")
+        check_alike((yield self.scale), "scale (of OwnRows)")
         part: Problem = yield from shard_of_all(self.rows, seat)
         if self.scale:
             part = yield from scaled_with_all(part, 1.0, 0.0)
