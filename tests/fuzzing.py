@@ -166,7 +166,8 @@ class Lying(Malicious):
     def lie(self, message):
         told = [message.values, message.telemetry, None if message.curvature is None else message.curvature.values]
         for numbers in (each for each in told if each is not None and each.size and self.rng.random() < 0.3):
-            numbers.flat[self.rng.integers(numbers.size)] *= self.rng.choice([-1.0, 0.0, 1e3, 1e30, np.nan, np.inf])
+            with np.errstate(invalid="ignore"):  # 0 times infinity
+                numbers.flat[self.rng.integers(numbers.size)] *= self.rng.choice([-1.0, 0.0, 1e3, 1e30, np.nan, np.inf])
         return message
 
 
@@ -205,6 +206,7 @@ def fuzz(kind, options, rounds, rng):
     accepted = len(set(range(1, rounds + 1)) - bad_missed - bad.honest)
     seen = {
         "accepted": accepted,
+        "compared": int(not accepted),
         "honest, but late": len(missed) - len(bad_missed),
         "wrong": 0 if accepted else int(not np.array_equal(found.x, by_the_book(options, missed, rounds).x)),
         "not finite": int(not np.isfinite(found.x).all()),
