@@ -144,16 +144,23 @@ def test_and_nobody_is_asked_for_ever():
 
 
 class Refusing(Scripted):
-    """Once late in a round; then free at once; some cannot be brought back."""
+    """Late in a round, one of them twice; then free at once; some cannot be brought back."""
 
     quorum = 2
     refusing = (1,)
 
+    def __post_init__(self):
+        super().__post_init__()
+        self.twice, self.recalls = {(3, 2)}, []
+
     def asked(self, k, sent):
-        if k in self.refusing and sent.startswith(b"recall"):
-            return FAILED + b"no"
+        if sent.startswith(b"recall"):
+            self.recalls.append((self.t, k))
+            if k in self.refusing:
+                return FAILED + b"no"
         answer = super().asked(k, sent)
-        self.missed.discard((self.t, k))
+        if sent.startswith(b"round"):
+            (self.twice if (self.t, k) in self.twice else self.missed).discard((self.t, k))
         return answer
 
     def returned(self, away, least):
@@ -166,6 +173,7 @@ def test_who_cannot_be_brought_back_does_not_end_the_run_while_others_make_up_fo
     transport = Refusing({(3, 1), (3, 2)}, late)
     problem, _ = ef.gathered(transport, 3)
     found = ef.solve(problem, **options, engine=ef.Elsewhere(transport))
+    assert [k for t, k in transport.recalls if t == 3][:3] == [1, 2, 2]  # who refuses is not asked again in the round
     away = {(t, 1) for t in range(3, 9)}
     assert_same_bits(found, ef.solve(whole(False), **options, engine=InOneProcess(away)))
     transport = Refusing({(3, 1), (3, 2)}, late)

@@ -111,7 +111,7 @@ class RemoteSession:
         """What every host answers in a round. Who was away is asked as soon as it can be, and while too few have answered
         also in the middle of the round, in place of who does not. Every time there is twice as long to answer: two hosts
         that are slower than the deadline would be asked in each other's place for ever."""
-        hosts, quorum = range(len(self.supports)), min(self.transport.quorum, len(self.supports))
+        hosts, quorum = range(len(self.supports)), self.transport.quorum
         answers, refused, deadlines = [AWAY for _ in hosts], set[int](), 1
         away, here = list(absences.away), {k for k in hosts if k not in absences.away}
         while True:
