@@ -35,6 +35,8 @@ METHOD, RULE = ef.EF21(ef.TopK(1)), ef.Constant(0.05)
 TRIPS = (0.005, 0.05, 0.2)
 """Seconds of a round trip."""
 SIZES = (3, 10, 30, 100, 300, 1000)
+PROGRAMS = ("flower-superlink", "flower-supernode", "flower-superexec")
+"""What Flower runs all the time; the last of them starts a process for every message."""
 PREPARING = 12
 """Requests before round 0."""
 POLLS = 6
@@ -117,10 +119,12 @@ class MessageCost:
     nodes: int
     seconds: float
     """In the rounds."""
+    processor: float
+    """Processor seconds of all that Flower runs, in the whole run,"""
     link: float
-    """Processor seconds of the SuperLink in the whole run,"""
+    """of these the SuperLink's,"""
     requests: int
-    """which had so many."""
+    """for so many."""
     crossed: str
 
 
@@ -130,9 +134,10 @@ def messages(nodes: int, rounds: int) -> MessageCost:
         words = ["federate", "try", "mushrooms", "--nodes", str(nodes), "--clients", "30", "--path", "messages"]
         words += ["--rounds", str(rounds), "--tolerance", "0", "--out", folder]
         run = subprocess.Popen([sys.executable, "-m", "errorfeedback", *words], stdout=subprocess.DEVNULL)
-        link = 0.0
+        spent: dict[str, dict[str, float]] = {program: {} for program in PROGRAMS}
         while run.poll() is None:
-            link = max(link, _processor_seconds(b"flower-superlink", folder.encode()))
+            for program, known in spent.items():
+                known.update(_processor_seconds(program, folder))
             time.sleep(1.0)
         assert run.returncode == 0, "the trial says why"
         facts = load(Path(folder) / "model.npz").provenance
@@ -140,18 +145,19 @@ def messages(nodes: int, rounds: int) -> MessageCost:
     requests = rounds + 5  # start, round 0, the result, the judgement, the farewell
     measured_there = facts["measured at Flower's sockets"]
     crossed = f"{facts['frames counted']} in frames, {measured_there} at the sockets"
-    return MessageCost(nodes, training / requests, link, PREPARING + requests, crossed)
+    link, *others = (sum(known.values()) for known in spent.values())
+    return MessageCost(nodes, training / requests, link + sum(others), link, PREPARING + requests, crossed)
 
 
-def _processor_seconds(program: bytes, folder: bytes) -> float:
-    """Of the process with these words in its command; 0 where there is none."""
+def _processor_seconds(program: str, folder: str) -> dict[str, float]:
+    """By process, of those that run this program for a folder, with all that they have started and seen to its end."""
+    spent = {}
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            words = (place / "cmdline").read_bytes()
-            if program in words and folder in words:
-                numbers = (place / "stat").read_text().rpartition(")")[2].split()
-                return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
+        with suppress(OSError):  # it has just ended, or is another user's
+            if program.encode() in (place / "cmdline").read_bytes() and folder.encode() in (place / "environ").read_bytes():
+                numbers = (place / "stat").read_text().rpartition(")")[2].split()[11:15]
+                spent[place.name] = sum(map(int, numbers)) / os.sysconf("SC_CLK_TCK")
+    return spent
 
 
 def main() -> None:
@@ -195,20 +201,20 @@ def stream_model(costs: dict[tuple[int, bool], Cost]) -> None:
 
 
 def messages_model(few: MessageCost, many: MessageCost) -> None:
-    """A request to N nodes takes w + b N where all of them are on this machine, and w + c b + s N and 6 round trips where
-    each has its own.
+    """A request to N nodes takes w + p N / c on one machine of c cores that has nothing else to do, and w + p + s N and 6
+    round trips where every node has its own.
 
-    w: Flower's own waits; b: what every further node takes here, where its processes have c cores with all others; c b is
-    then at most what it takes alone. s: the SuperLink's processor seconds for a message to one node and its reply, from
-    the two runs; it is one process, wherever the nodes are.
+    p: processor seconds for a message to one node and its reply, at most, from the difference of the two runs; s: the part
+    of the SuperLink, which is one process, wherever the nodes are; w: Flower's own waits, what is left of few nodes' time.
     """
-    b = (many.seconds - few.seconds) / (many.nodes - few.nodes)
-    w, cores = few.seconds - few.nodes * b, os.cpu_count() or 1
-    s = (many.link - few.link) / (many.requests * many.nodes - few.requests * few.nodes)
-    print(f"\na request by messages: {w:.1f} s + {b:.2f} s x N on this machine ({cores} cores)")
-    print(f"with a machine for every node: {w + cores * b:.1f} s + {s:.2f} s x N at the SuperLink + {POLLS} round trips")
+    more, cores = many.requests * many.nodes - few.requests * few.nodes, os.cpu_count() or 1
+    p, s = (many.processor - few.processor) / more, (many.link - few.link) / more
+    w = few.seconds - p * few.nodes / cores
+    print(f"\na message and its reply: {p:.2f} processor seconds, of which {s:.2f} are the SuperLink's")
+    print(f"a request to N nodes on this machine: {w:.1f} s + {p / cores:.2f} s x N")
+    print(f"with a machine for every node: {w + p:.1f} s + {s:.2f} s x N at the SuperLink + {POLLS} round trips")
     for trip in TRIPS:
-        rates = ", ".join(f"{size}: {w + cores * b + s * size + POLLS * trip:.0f} s" for size in SIZES)
+        rates = ", ".join(f"{size}: {w + p + s * size + POLLS * trip:.0f} s" for size in SIZES)
         print(f"round trips of {1e3 * trip:.0f} ms: messages, nodes: {rates}")
 
 
