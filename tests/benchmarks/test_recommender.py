@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import runpy
 import sys
+from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -53,3 +55,44 @@ def test_the_example_trains_over_few_bit_links():
     assert problem.value(result.x) < 0.6 * problem.value(problem.restrict(problem.x0))
     assert np.nanmin(result.history["validation"]) < 0.1  # 1 - AUC on the rows that it was trained with
     assert result.history["uplink_bits"][-1] < 64 / 8 * problem.support.size * result.rounds
+
+
+def test_compiled_fedavg_is_a_plain_loop_over_copies_of_the_module():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'errorfeedback[torch]'")
+    from racing.federated_averaging import FedAdagrad, FedAvg, layout, orders
+
+    example = runpy.run_path(str(EXAMPLE))
+    torch.manual_seed(0)
+    data = feedback(users=9, items=7, seed=0)
+    module = example["Recommender"](data.users, data.items).double()
+    problem = example["problem_of"](module, data.clients())
+    support = problem.support
+    assert len(layout(data)[0]) == support.size, "a client gets and sends what it owns"
+    x, v = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy(), 0.0
+    user, item, liked = data.rows(TRAIN)
+    owns = np.zeros((data.users, len(x)))
+    owns[np.repeat(np.arange(data.users), support.sizes), problem.columns[support.indices]] = 1
+    mine = np.bincount(user)
+    rows = mine @ owns
+    setting = FedAvg(epochs=2, batch=3, rate=0.5, l2=0.01, server=FedAdagrad(0.3, tau=1e-3), halved=2)
+    for t, made in enumerate(islice(setting.rounds(module, data), 3)):
+        change, order = np.zeros(len(x)), orders(user, 2, t)
+        for i in range(data.users):
+            w = x.copy()
+            for epoch in order:
+                for batch in torch.tensor(epoch[user[epoch] == i]).split(3):
+                    slope = slope_of(torch, module, w, user[batch], item[batch], liked[batch])
+                    w -= 0.5 / (1 + t / 2) * (slope + 0.01 * len(user) / rows * w) * owns[i]
+            change += mine[i] * (w - x) / rows
+        v = v + change**2
+        x = x + 0.3 * change / (np.sqrt(v) + 1e-3)
+        np.testing.assert_allclose(made, x, rtol=0, atol=1e-12)
+
+
+def slope_of(torch, module, w, user, item, liked):
+    """The gradient of the mean loss of these rows at w, by a copy of the module."""
+    copy = deepcopy(module)
+    torch.nn.utils.vector_to_parameters(torch.tensor(w), copy.parameters())
+    out = copy(torch.tensor(user), torch.tensor(item))
+    torch.nn.functional.binary_cross_entropy_with_logits(out, torch.tensor(liked)).backward()
+    return torch.nn.utils.parameters_to_vector([p.grad for p in copy.parameters()]).numpy()
