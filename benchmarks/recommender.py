@@ -144,7 +144,8 @@ def solved(data: Feedback, module: torch.nn.Module, problem: Any) -> Run:
 def averaged(data: Feedback, setting: FedAvg) -> Run:
     """FedAvg, all its rounds."""
     module, size, noted, best = module_of(data), FLOAT32 * len(layout(data)[0]) / data.users, list[Note](), (0.0, 0.0)
-    for t, x in enumerate(itertools.islice(setting.rounds(module_of(data), data), ROUNDS), 1):
+    start = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+    for t, x in enumerate(itertools.islice(setting.rounds(start, data), ROUNDS), 1):
         ef.torch.load_into(module, x)
         noted.append(Note(t, t * size, t * size, auc(module, data.rows(VALID))))
         if noted[-1].valid > best[0]:

@@ -21,7 +21,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import torch
 
 from racing.feedback import TRAIN, Feedback
 from racing.natural import Vector, Whole
@@ -39,7 +38,7 @@ class Server(ABC):
         return np.zeros(d)
 
     @abstractmethod
-    def next(self, state: Any, change: Vector) -> tuple[Vector, Any]: ...
+    def next(self, state: Any, change: Vector, rate: float) -> tuple[Vector, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Averaging(Server):
     step: float = 1.0
     momentum: float = 0.0
 
-    def next(self, state: Vector, change: Vector) -> tuple[Vector, Vector]:
+    def next(self, state: Vector, change: Vector, rate: float) -> tuple[Vector, Vector]:
         m = self.momentum * state + change
         return self.step * m, m
 
@@ -61,9 +60,10 @@ class FedAdagrad(Server):
     step: float
     tau: float = 1e-3
 
-    def next(self, state: Vector, change: Vector) -> tuple[Vector, Vector]:
-        v = state + change**2
-        return self.step * change / (np.sqrt(v) + self.tau), v
+    def next(self, state: Vector, change: Vector, rate: float) -> tuple[Vector, Vector]:
+        g = change / rate
+        v = state + g**2
+        return self.step * g / (np.sqrt(v) + self.tau), v
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ class FedAdam(Server):
     def start(self, d: int) -> tuple[Vector, Vector]:
         return np.zeros(d), np.full(d, self.tau**2)
 
-    def next(self, state: tuple[Vector, Vector], change: Vector) -> tuple[Vector, tuple[Vector, Vector]]:
-        m = self.b1 * state[0] + (1 - self.b1) * change
-        v = self.b2 * state[1] + (1 - self.b2) * change**2
+    def next(self, state: tuple[Vector, Vector], change: Vector, rate: float) -> tuple[Vector, tuple[Vector, Vector]]:
+        g = change / rate
+        m = self.b1 * state[0] + (1 - self.b1) * g
+        v = self.b2 * state[1] + (1 - self.b2) * g**2
         return self.step * m / (np.sqrt(v) + self.tau), (m, v)
 
 
@@ -94,20 +95,19 @@ class FedAvg:
     l2: float
     server: Server = Averaging()
     halved: float = np.inf
-    """The round with half the first one's rate; it falls with the rounds as it must (Li et al. 2020)."""
+    """Rounds in which the rate is halved: it falls as it must (Li et al. 2020)."""
 
-    def rounds(self, module: torch.nn.Module, data: Feedback) -> Iterator[Vector]:
-        """The module's parameters after every round, flat and in their order."""
+    def rounds(self, x: Vector, data: Feedback) -> Iterator[Vector]:
+        """The module's parameters after every round, from x on: flat and in their order."""
         user, _, liked = data.rows(TRAIN)
         owned, starts, ends = layout(data)
-        x = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
         rows = np.maximum(np.bincount(owned, np.repeat(np.diff(ends), np.diff(starts)), minlength=x.size), 1.0)  # M_j
         decay, state = self.l2 * len(user) / rows, self.server.start(x.size)
         for t in itertools.count():
             change = np.zeros(x.size)
-            rate, order = self.rate / (1 + t / self.halved), orders(user, self.epochs, t)
+            rate, order = self.rate * 0.5 ** (t / self.halved), orders(user, self.epochs, t)
             local_training(x, owned, starts, ends, liked, order, self.batch, rate, decay, change)
-            step, state = self.server.next(state, change / rows)
+            step, state = self.server.next(state, change / rows, rate)
             x = x + step
             yield x
 

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from racing.federated_averaging import FedAdagrad, FedAvg, layout, orders  # noqa: E402
 from racing.feedback import TEST, TRAIN, VALID, feedback  # noqa: E402
 
 import errorfeedback as ef  # noqa: E402
@@ -59,8 +60,6 @@ def test_the_example_trains_over_few_bit_links():
 
 def test_compiled_fedavg_is_a_plain_loop_over_copies_of_the_module():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'errorfeedback[torch]'")
-    from racing.federated_averaging import FedAdagrad, FedAvg, layout, orders
-
     example = runpy.run_path(str(EXAMPLE))
     torch.manual_seed(0)
     data = feedback(users=9, items=7, seed=0)
@@ -75,7 +74,7 @@ def test_compiled_fedavg_is_a_plain_loop_over_copies_of_the_module():
     mine = np.bincount(user)
     rows = mine @ owns
     setting = FedAvg(epochs=2, batch=3, rate=0.5, l2=0.01, server=FedAdagrad(0.3, tau=1e-3), halved=2)
-    for t, made in enumerate(islice(setting.rounds(module, data), 3)):
+    for t, made in enumerate(islice(setting.rounds(x, data), 3)):
         change, order = np.zeros(len(x)), orders(user, 2, t)
         for i in range(data.users):
             w = x.copy()
