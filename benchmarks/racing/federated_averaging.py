@@ -4,8 +4,8 @@
     w_i <- w_i - rate (grad of the mean loss on the batch + l2 (m / M_j) w_ij),        M_j the rows of feature j's owners,
 
 and the server moves by what the mean change is over the owners of a feature, Delta_j = sum_i (m_i / M_j) (w_ij - x_j): the
-mean over all clients would shrink the changes of rare rows (Ding et al. 2022). Local objectives, by their rows, add up to the
-f with the L2 penalty that `ef.solve` minimises.
+mean over all clients would shrink the changes of rare rows (Ding et al. 2022). Local objectives add up, by their rows,
+to the f with the L2 penalty that `ef.solve` minimises.
 
 The module's gradient is written out, as a compiled loop over clients takes a fifth of the time of vmap over modules; a test
 compares rounds of it with a loop over copies of the module.
