@@ -47,8 +47,8 @@ BEST_FEDAVG = [
     FedAvg(epochs=epochs, batch=32, rate=rate, l2=l2, server=FedAdagrad(0.3), halved=5)
     for epochs, rate, l2 in ((2, 1.0, 3e-4), (4, 1.0, 5e-4), (4, 0.7, 5e-4))
 ]
-"""From quick to good: the last had the best AUC on the seeds of the choice, but for one on which it stood at the zero model,
-the second the best of those that never did. FedAvg has the best of them in hindsight, at every level of each data set."""
+"""From quick to good: the last had the best AUC on the seeds of the choice, but for one on which it stood at the zero model;
+the others never did. FedAvg has the best of them in hindsight, at every level of each data set."""
 FEDAVG = [
     *BEST_FEDAVG,
     *(
