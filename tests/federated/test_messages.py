@@ -48,7 +48,7 @@ PROGRAM = """if True:
                 self.trouble.append("failed")
                 self.waiting[name] = Message(Error(1, "the process died"), reply_to=message)
             else:
-                if self.pushed == 31:
+                if self.pushed == 37:
                     self.trouble.append("forgot")
                     del self.places[node]
                 if node not in self.places:
