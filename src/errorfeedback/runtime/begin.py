@@ -21,6 +21,7 @@ class Begin:
     """
 
     x: PerColumn
+    """One entry per column of the data."""
     bits: int = 0
     """That all clients together have sent for it."""
     since: float = nan
