@@ -62,7 +62,7 @@ bench: $(VENV)/test.stamp
 
 # Total bytes and time on a link until a model is good, against the best peers; README's figure.
 race: $(VENV)/test.stamp
-	$(BIN)/python benchmarks/race.py --out benchmarks/race.json --figure docs/race.png
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/race.py --out benchmarks/race.json --figure docs/race.png
 
 # What a round costs over MPI, and what that means for many nodes.
 mpi: $(VENV)/test.stamp

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import errorfeedback as ef
+from errorfeedback.estimators.local_models import averaged
 from errorfeedback.planner.contestants import TOLERANCE
 from errorfeedback.planner.recipe import few_bits
+from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.runtime.solve import Result
 from errorfeedback.runtime.stopping import Progress, Stop
@@ -41,7 +43,8 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
     The intercept is penalised, as everybody's is, and the run ends where the race does and not by its own tolerance."""
     problem, prox = as_problem(objective, power=None, l2=objective.l2)
     networks = None if isinstance(goal, str) else [ef.Network(goal.up, goal.down, goal.latency)] * objective.n
-    recipe = few_bits(problem, networks, TOLERANCE)
+    assert isinstance(problem.inner, GLM), "it is made of rows"
+    recipe = few_bits(problem, networks, TOLERANCE, averaged(problem.inner, objective.l2).begin(problem))
     run = ef.solve(
         problem,
         recipe.method,
@@ -49,6 +52,7 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
         direction=recipe.direction,
         downlink=recipe.downlink,
         rounds=most,
+        x0=recipe.begin,
         prox=prox,
         stop=[There(problem, prox, target)],
     )

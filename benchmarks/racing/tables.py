@@ -30,7 +30,7 @@ def against(needs: Needs, quantity: str) -> tuple[float, str]:
     mine, theirs = needs[US][quantity], needs[peer][quantity]
     if not np.isfinite(theirs):
         return (0.0, "nobody") if np.isfinite(mine) else (np.nan, "nobody")
-    return mine / theirs, peer
+    return (mine / theirs if theirs else np.inf if mine else 1.0), peer
 
 
 def ratio(share: float, peer: str) -> str:
@@ -38,7 +38,7 @@ def ratio(share: float, peer: str) -> str:
         return "nobody is there"
     if peer == "nobody":
         return "alone there"
-    return "not there" if np.isinf(share) else f"{share:.2f} ({peer})"
+    return "not there, or for nothing there" if np.isinf(share) else f"{share:.2f} ({peer})"
 
 
 def summary(all_needs: Mapping[str, Needs]) -> str:

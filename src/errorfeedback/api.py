@@ -132,6 +132,7 @@ from errorfeedback.problems.scaling import scaled as scaled
 from errorfeedback.problems.synthetic import synthetic as synthetic
 from errorfeedback.registry import members
 from errorfeedback.runtime.arrivals import Arrivals as Arrivals
+from errorfeedback.runtime.begin import Begin as Begin
 from errorfeedback.runtime.extending import Extendable as Extendable
 from errorfeedback.runtime.resuming import resume as resume
 from errorfeedback.runtime.solve import Result as Result

@@ -145,6 +145,7 @@ class Outcome:
                 b.scaling_down,
             ),
             ("before round 1: the client's smoothness, for the first step", b.smoothness, 0.0),
+            ("before round 1: the model of the client's own rows, for the start", b.own_model, 0.0),
             ("round 0: the client's loss at the start up, the start down", b.start_up, b.start_down),
             (
                 f"rounds 1 to {model.n_iter_:,}: messages up, the client's part of the model down",

@@ -100,7 +100,7 @@ def _schedule(
 ) -> Schedule:
     """Those that are named with all their step sizes; where nobody is named GD, EF21, MARINA and EF14 with every rule."""
     problem, compress = objective.problem, compressor_for(inputs, objective)
-    default = by_default(problem, objective.prox, networks)
+    default = by_default(problem, objective.prox, networks, objective.begin)
     recipe = Given.of(name, problem, objective.prox)
     if not methods:
         return scheduled(recipe, list(chain([default], everybody(problem, k or None, compress))), (), asked, store)

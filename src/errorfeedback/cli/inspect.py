@@ -52,6 +52,7 @@ def inspect(
         prox=objective.prox,
         rounds=rounds,
         compress=compressor_for(inputs, objective),
+        begin=objective.begin,
     )
     if report is not None:
         inspection_page(seen, rows.name, shlex.join(["errorfeedback", *sys.argv[1:]])).write(report)

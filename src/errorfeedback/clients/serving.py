@@ -141,7 +141,7 @@ class Host(Answering):
         """Go where the server's x is; what is to be done with the clients' memory."""
         moved, ctx, setup = bool(flags & MOVED), self.ctx, self.setup
         answers = self._answers() if setup.method.rests and ctx.t and not listening else None
-        coding = self._coding(frames) if ctx.t and moved else FULL
+        coding = self._coding(frames) if moved else FULL
         if ctx.t and moved and len(setup.downlink.codings) > 1:
             ctx.step_bits = coding.width(VALUE_BITS)
         known = down_known(setup, self.support, ctx.t, moved, answers, coding)
@@ -157,7 +157,7 @@ class Host(Answering):
 
     def _coding(self, frames: Bytes) -> Coding:
         """How the values of a message down travel, by its first byte."""
-        codings = self.setup.downlink.codings
+        codings = self.setup.downlink.codings if self.ctx.t else (FULL, *self.setup.downlink.codings)
         if len(codings) == 1 or not len(frames):
             return codings[0]
         marks = {coding.mark(self.x.dtype): coding for coding in codings}
@@ -234,11 +234,11 @@ def down_widths(setup: Setup, numbers: bool) -> Integers:
 
 
 def down_known(setup: Setup, support: Support, t: int, moved: bool, answers: Answers, coding: Coding) -> KnownLayout | None:
-    """What both sides know of a message down before it comes: no values where nobody moves; nothing in round 0, where the
-    first x is told where it is not zero."""
+    """What both sides know of a message down before it comes: no values where nobody moves; nothing of the first x, where
+    that is not zero and no step of few bits."""
     if not moved:
         return KnownLayout(Frames(*np.zeros((2, support.n), dtype=np.int64)))
-    return setup.downlink.known(support, answers, coding) if t else None
+    return setup.downlink.known(support, answers, coding) if t or coding is not FULL else None
 
 
 @lru_cache

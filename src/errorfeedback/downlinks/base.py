@@ -140,6 +140,17 @@ class Broadcast:
         return (counts if answers is None else counts * answers), included
 
 
+def first_told(x: Model, codings: Sequence[Coding]) -> Broadcast | None:
+    """The first x, to clients that start from zero: as a step of few bits, where that is all of it."""
+    if not x.any():
+        return None
+    for coding in codings:
+        values, units = coding.rounded(x, np.array([len(x)]))
+        if coding is not FULL and np.array_equal(values, x):
+            return Broadcast(x, coding=coding, unit=float(units[0]))
+    return Broadcast(x, np.flatnonzero(x))
+
+
 def step_bits(broadcast: Broadcast | None) -> int:
     """Bits of a value of the step that is told; 0 where nobody moves."""
     return 0 if broadcast is None else broadcast.coding.width(VALUE_BITS)

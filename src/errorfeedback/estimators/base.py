@@ -23,7 +23,17 @@ from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.doubts import doubts_about
 from errorfeedback.estimators.earlier import Earlier
 from errorfeedback.estimators.held_out import HeldOut, HeldOutRows, by_client
-from errorfeedback.estimators.objective import Objective, by_density, even, penalised, row_weights, to_one, with_ones
+from errorfeedback.estimators.objective import (
+    Objective,
+    Preparation,
+    by_density,
+    even,
+    from_own_models,
+    penalised,
+    row_weights,
+    to_one,
+    with_ones,
+)
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
 from errorfeedback.estimators.training import Trained, TrainingSettings, train
 from errorfeedback.planner.network import Links, Network
@@ -201,8 +211,15 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         yield from agree(lambda: {"estimator": type(self).__name__, **self.get_params()}, seat)
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
         rows = yield from self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, seat)
-        scale = (by_density if self.k is None else to_one) if self.scale else None
-        return (yield from penalised(rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, scale=scale, seat=seat))
+        prepare = self._preparation()
+        return (yield from penalised(rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, prepare=prepare, seat=seat))
+
+    def _preparation(self) -> Preparation | None:
+        if not self.scale:
+            return None
+        if self.k is not None:
+            return to_one
+        return by_density if self.l1 or (self.warm_start and "coef_" in vars(self)) else from_own_models
 
     @abstractmethod
     def _losses(

@@ -20,11 +20,13 @@ from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, Poin
 from errorfeedback.data.encoding import Derived
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
+from errorfeedback.estimators.local_models import averaged_with_all
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.problems.scaling import Scaled, on_columns, scaled_with_all
+from errorfeedback.runtime.begin import Begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,8 @@ class Objective:
     """The columns of the intercepts: never penalised."""
     clients: NDArray[Any]
     """The names of all clients."""
+    begin: Begin | None = None
+    """Where few-bit runs begin that are given no start; None: at zero."""
 
     def model(self, z: Model | PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data; columns that no client has are 0."""
@@ -78,29 +82,35 @@ class Objective:
         return Derived(once * self.models, name)
 
 
-Scaling = Callable[[GLM, PerColumn], Conversation[Scaled]]
-"""The rows in another variable, where the server adds a penalty of this curvature."""
+Preparation = Callable[[GLM, PerColumn], Conversation[tuple[Scaled, Begin | None]]]
+"""The rows in another variable, where the server adds a penalty of this curvature, and where to begin."""
 
 
-def by_density(rows: GLM, l2: PerColumn) -> Conversation[Scaled]:
+def by_density(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]]:
     """For messages of few bits and quasi-Newton steps."""
-    return scaled_with_all(rows, None, l2)
+    return (yield from scaled_with_all(rows, None, l2)), None
 
 
-def to_one(rows: GLM, l2: PerColumn) -> Conversation[Scaled]:
+def from_own_models(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]]:
+    """The same, from the mean of the clients' own models, where the loss bends and has a bound on how much."""
+    scaling, _ = yield from by_density(rows, l2)
+    return scaling, (yield from averaged_with_all(rows, l2)).begin(scaling) if rows.bends and rows.bounded else None
+
+
+def to_one(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]]:
     """For TopK with the automatic rule."""
-    return scaled_with_all(rows, 1.0, 0.0)
+    return (yield from scaled_with_all(rows, 1.0, 0.0)), None
 
 
 def penalised(
-    rows: GLM, *, intercept: bool, l1: float, l2: float, scale: Scaling | None, seat: Seat
+    rows: GLM, *, intercept: bool, l1: float, l2: float, prepare: Preparation | None, seat: Seat
 ) -> Conversation[Objective]:
-    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `scale`: how
-    features are scaled; None: they are taken as they are."""
+    """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `prepare`: how
+    features are scaled, and where a run begins; None: they are taken as they are, and it begins at zero."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     inside = np.full(rows.width, l2)
     inside[free] = 0.0
-    scaling = None if scale is None else (yield from scale(rows, inside))
+    scaling, begin = (None, None) if prepare is None else (yield from prepare(rows, inside))
     part = rows if scaling is None else scaling
     _check_size(part, rows)
     names = np.concatenate((yield rows.names))
@@ -111,6 +121,7 @@ def penalised(
         prox=_penalty(rows, scaling, free, l1=l1, l2=l2),
         free=free,
         clients=names,
+        begin=begin,
     )
 
 

@@ -24,6 +24,7 @@ from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
 from errorfeedback.planner.top_k_choice import chosen_top_k
 from errorfeedback.problems.base import setup_bits
 from errorfeedback.problems.conversation import Conversation
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.resuming import resume
 from errorfeedback.runtime.solve import Result, solve
@@ -72,7 +73,7 @@ class TrainingSettings:
             return top_k(compressor_of(objective, self.k, self.intercept))
         if not smooth:
             return first_order()
-        return few_bits(objective.problem, self.networks, self.tolerance)
+        return few_bits(objective.problem, self.networks, self.tolerance, objective.begin)
 
     def stops(self, recipe: Recipe) -> tuple[Stop, ...]:
         """When it is good enough."""
@@ -94,6 +95,8 @@ class Before:
     """The common scale of each of them."""
     smoothness: float
     """Its L_i, for the first step."""
+    own_model: float
+    """The model of its own rows, for the start."""
     start_up: float
     """Round 0: its loss at the start, and its first message where there is one."""
     start_down: float
@@ -101,7 +104,7 @@ class Before:
 
     @property
     def up(self) -> float:
-        return self.ownership + self.scaling_up + self.smoothness + self.start_up
+        return self.ownership + self.scaling_up + self.smoothness + self.own_model + self.start_up
 
     @property
     def down(self) -> float:
@@ -156,6 +159,7 @@ def train(
     engine = Local() if engine is None else engine
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
     recipe = settings.recipe(objective)
+    start = recipe.begin if x0 is None else Begin(objective.start(x0))
     stops = (*settings.stops(recipe), *stop, *(() if held is None else (Validation(held),)))
     if checkpoint is not None and engine.converse(lambda seat: _begun(checkpoint)):
         expected = {
@@ -174,7 +178,7 @@ def train(
             direction=recipe.direction,
             downlink=recipe.downlink,
             rounds=settings.rounds,
-            x0=None if x0 is None else objective.start(x0),
+            x0=start,
             seed=settings.seed,
             every=settings.every,
             densely=DENSELY,
@@ -188,7 +192,7 @@ def train(
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
     x = objective.unscaled(run.x)
-    return Trained(x, run, objective.value(z, engine), objective.penalty(z), judged, _before(objective, run), recipe)
+    return Trained(x, run, objective.value(z, engine), objective.penalty(z), judged, _before(objective, run, start), recipe)
 
 
 def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
@@ -196,14 +200,15 @@ def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
     return bool((yield Folder(Path(checkpoint.folder)).run.exists())[0])
 
 
-def _before(objective: Objective, run: Result) -> Before:
+def _before(objective: Objective, run: Result, start: Begin | None) -> Before:
     """What the first row of the books is made of."""
-    n = 8 * run.theory.n
+    n, asked = 8 * run.theory.n, 0 if start is None else start.bits
     up, down = setup_bits(objective.problem)
     rough = run.stepsize.setup_bits(objective.problem) * run.theory.n
     owned = ownership_bits(run.theory.support, objective.problem.width)
     first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
-    return Before(owned / n, up / n, down / n, rough / n, (first_up - up - rough - owned) / n, (first_down - down) / n)
+    rest = first_up - up - rough - owned - asked
+    return Before(owned / n, up / n, down / n, rough / n, asked / n, rest / n, (first_down - down) / n)
 
 
 def compressor_of(objective: Objective, k: int, intercept: str) -> Contractive:

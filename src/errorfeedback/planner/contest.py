@@ -29,6 +29,7 @@ from errorfeedback.planner.network import Network, Pace, Wire, elapsed, traffic
 from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.runtime.extending import Extendable
 from errorfeedback.runtime.solve import Result, solve
 from errorfeedback.stepsizes.base import StepSize
@@ -54,6 +55,8 @@ class Contestant:
     """What it is without its step size; its own label where nobody says."""
     choice: str = ""
     """THEOREM, AUTOMATIC (a rule on the way) or HINDSIGHT; empty where nobody says."""
+    begin: Begin | None = None
+    """Where it begins, where that is not zero."""
 
     def knows(self, prox: ElasticNet) -> bool:
         """Whether the server may add that penalty by itself."""
@@ -89,6 +92,7 @@ class Contestant:
             direction=self.direction,
             downlink=self.downlink,
             rounds=rounds,
+            x0=self.begin,
             seed=seed,
             every=every,
             densely=densely,

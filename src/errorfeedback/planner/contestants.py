@@ -21,6 +21,7 @@ from errorfeedback.planner.recipe import few_bits, first_order
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.registry import members, required
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import Fixed, StepSize
 from errorfeedback.stepsizes.best import Best
@@ -63,10 +64,16 @@ def _with_rules(problem: Problem, label: str, method: Method) -> Iterator[Contes
         yield Contestant(f"{label}, {' = '.join(names)}", method, rule)
 
 
-def by_default(problem: Problem, prox: ElasticNet | None = None, networks: Sequence[Network] | None = None) -> Contestant:
+def by_default(
+    problem: Problem,
+    prox: ElasticNet | None = None,
+    networks: Sequence[Network] | None = None,
+    begin: Begin | None = None,
+) -> Contestant:
     """What `errorfeedback train` runs where nobody names K."""
-    recipe = few_bits(problem, networks, TOLERANCE) if prox is None or prox.smooth else first_order()
-    return Contestant(BY_DEFAULT, recipe.method, recipe.stepsize, recipe.direction, recipe.downlink, BY_DEFAULT, AUTOMATIC)
+    recipe = few_bits(problem, networks, TOLERANCE, begin) if prox is None or prox.smooth else first_order()
+    how = (recipe.method, recipe.stepsize, recipe.direction, recipe.downlink)
+    return Contestant(BY_DEFAULT, *how, BY_DEFAULT, AUTOMATIC, recipe.begin)
 
 
 def trainable(k: int, compress: Compress = TopK) -> Contestant:

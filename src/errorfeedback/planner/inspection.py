@@ -20,6 +20,7 @@ from errorfeedback.planner.units import human_bytes, human_seconds
 from errorfeedback.planner.verdict import PlanVerdict, verdict
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.smoothness.constants import smoothness
 from errorfeedback.smoothness.spectral_constants import L_plus_spectral
 from errorfeedback.theory.analysis import analyse
@@ -171,13 +172,14 @@ def inspect(
     prox: ElasticNet | None = None,
     rounds: int = ROUNDS,
     compress: Compress = TopK,
+    begin: Begin | None = None,
 ) -> Inspection:
     """What to run on the `problem`, the facts, the constants and what every theorem promises.
 
     `epsilon`: the goal as a share of ||grad f(0)||^2. `k`: the levels of TopK and RandK to plan (default 1, 2, 4, ...) and
     to try (default: a few from 1 to r). `network`: the links, for time. `names`: what the columns are called. `prox`: the
     penalty beside f. `rounds` of every run of the trial, which is a simulation; 0: none. `compress`: K -> the compressor
-    that is tried.
+    that is tried. `begin`: where what `train` chooses begins in it (`Objective.begin`).
 
     >>> import errorfeedback as ef
     >>> seen = ef.inspect(ef.synthetic(n=10, d=20, m=3, c=2), rounds=50)
@@ -193,7 +195,16 @@ def inspect(
     tried = None
     if rounds:
         levels = list(k) if k else spaced(problem.support.r)
-        tried = trial(problem, levels, rounds=rounds, prox=prox, networks=each, network=str(links or ""), compress=compress)
+        tried = trial(
+            problem,
+            levels,
+            rounds=rounds,
+            prox=prox,
+            networks=each,
+            network=str(links or ""),
+            compress=compress,
+            begin=begin,
+        )
     return Inspection(
         census=facts,
         pattern=pattern(problem.support),

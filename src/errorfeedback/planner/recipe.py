@@ -10,6 +10,7 @@ told losses accept or refuse it. What is chosen:
 - *Hessians* (`Curvature`, 4 bits an entry): their price in rounds, by bytes or by time, says whether they come in every
   round, once at the start, or only where progress is slow. Never without a bound on the curvature: a step that will be
   refused may end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
+- *The start*: the mean of the clients' own models, where these have rows enough for one (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
 """
@@ -37,6 +38,7 @@ from errorfeedback.downlinks.whole import Whole
 from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.network import Network, Pace
 from errorfeedback.problems.base import Bounded, Problem, Twice
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
@@ -59,6 +61,7 @@ class Recipe:
     direction: Direction
     downlink: Downlink
     why: str
+    begin: Begin | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +76,7 @@ class Tariff:
         return self.pace.slowest(up, down, rounds)
 
 
-def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: float) -> Recipe:
+def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: float, begin: Begin | None = None) -> Recipe:
     """For fewest bytes, or for the shortest time on these networks (one per client)."""
     support = problem.support
     tariff = Tariff(None if networks is None else Pace.of(networks))
@@ -82,12 +85,16 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     sent = f"every number in {bits} bits up, more after steps that needed more, and as few as the step allows down"
     price = _price(support, bits, tariff)
     goal = "fewest bytes" if networks is None else "the shortest time on this network"
+    rule = Armijo()
+    if begin is not None and begin.x.any():
+        goal, rule = f"{goal}, from the mean of the clients' own models", Armijo(since=begin.since)
     if not _steadily_bent(problem) or price == inf:
         why = f"{sent}, L-BFGS on the server, for {goal}; Hessians are out of the question here"
-        return Recipe(method, Armijo(), LBFGS(), downlink, why)
+        return Recipe(method, rule, LBFGS(), downlink, why, begin)
     when = f"Hessians of 4 bits an entry, which cost as much as {price:.2g} rounds, {_when(price)}"
     direction = Curvature(HESSIANS, price=price, tolerance=min(max(tolerance, 1e-12), 0.1))
-    return Recipe(method, Armijo(), direction, downlink, f"{sent}, a quasi-Newton step on the server, {when}, for {goal}")
+    why = f"{sent}, a quasi-Newton step on the server, {when}, for {goal}"
+    return Recipe(method, rule, direction, downlink, why, begin)
 
 
 def _steadily_bent(problem: Problem) -> bool:

@@ -16,6 +16,7 @@ from errorfeedback.planner.contestants import BY_DEFAULT, Compress, by_default, 
 from errorfeedback.planner.network import Network
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
+from errorfeedback.runtime.begin import Begin
 
 ROUNDS, EVERY = 500, 2
 """Of every run, and how many of them are looked at."""
@@ -72,9 +73,10 @@ def trial(
     networks: Sequence[Network] | None = None,
     network: str = "",
     compress: Compress = TopK,
+    begin: Begin | None = None,
 ) -> Trial:
-    """Run them; `network` says in words what `networks` are."""
-    default = by_default(problem, prox, networks)
+    """Run them; `network` says in words what `networks` are; `begin`: where `train` begins by default."""
+    default = by_default(problem, prox, networks, begin)
     entries = hold(problem, in_practice(default, levels, compress), rounds=rounds, every=EVERY, prox=prox, networks=networks)
     labels: dict[str, int | None] = {default.label: None, **{trainable(k, compress).label: k for k in levels}}
     return Trial(Contest.ranked(entries, network), rounds, labels)

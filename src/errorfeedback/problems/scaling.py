@@ -186,11 +186,11 @@ def scaled_with_all(problem: Problem, power: float | None, l2: float | PerColumn
     if power is not None and not 0 < power <= 1:
         raise ValueError(f"power = {power}; it must be above 0 and at most 1, or None")
     support, q = problem.support.by_feature, problem.support.outputs
-    raw = _sums(problem)
+    raw = curvatures(problem)
     exponents = Lifted(np.rint(np.log2(raw)).astype(np.float64))
-    everyone = yield support.indices, exponents.astype(np.int16), None if power == 1 else _density(problem, raw)
+    everyone = yield support.indices, exponents.astype(np.int16), None if power == 1 else density(problem, raw)
     owns, theirs, densities = zip(*everyone, strict=True)
-    sums = _added(support.d, owns, [np.exp2(each.astype(np.float64)) for each in theirs])
+    sums = added(support.d, owns, [np.exp2(each.astype(np.float64)) for each in theirs])
     up = problem.n * (EXPONENT_BITS + WIDTH_BITS) + int((_offset_bits(support, exponents) * support.sizes).sum())
     penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (problem.width,))[problem.columns[::q]]
     octaves = np.log2(sums / support.n_total + penalty)
@@ -198,7 +198,7 @@ def scaled_with_all(problem: Problem, power: float | None, l2: float | PerColumn
     if power != 1:
         typical, dense = zip(*densities, strict=True)
         reference = float(np.median(np.concatenate(typical)))
-        powers = _powers(_added(support.d, owns, dense) / support.n_total, power)
+        powers = _powers(added(support.d, owns, dense) / support.n_total, power)
         up += problem.n * EXPONENT_BITS + support.size
     bent = octaves if powers is None else reference + powers * (octaves - reference)
     steps = np.rint(-0.5 * PER_OCTAVE * bent)
@@ -219,7 +219,7 @@ def scaled_with_all(problem: Problem, power: float | None, l2: float | PerColumn
     )
 
 
-def _added(d: int, owns: Sequence[Integers], parts: Sequence[Floats]) -> Floats:
+def added(d: int, owns: Sequence[Integers], parts: Sequence[Floats]) -> Floats:
     """(d,): the sums over all clients, in client order."""
     total = np.zeros(d)
     for indices, part in zip(owns, parts, strict=True):
@@ -227,7 +227,7 @@ def _added(d: int, owns: Sequence[Integers], parts: Sequence[Floats]) -> Floats:
     return total
 
 
-def _density(problem: Problem, sums: Lifted) -> tuple[PerClient, Floats]:
+def density(problem: Problem, sums: Lifted) -> tuple[PerClient, Floats]:
     """Every client's reference as a logarithm, to base 2 and rounded; and 1 where most of its rows have a feature."""
     k, support = as_bounded(problem).typical_curvature(), problem.support.by_feature
     counts = np.bincount(k.lifted.indices, minlength=support.size)
@@ -246,7 +246,7 @@ def _medians(support: Support, u: Lifted) -> PerClient:
     return PerClient(np.array([np.median(u[lo:hi]) for lo, hi in pairwise(support.indptr)]))
 
 
-def _sums(problem: Problem) -> Lifted:
+def curvatures(problem: Problem) -> Lifted:
     """The diagonal of every client's curvature bound; what is too large or too small to be squared counts as `HUGE` or tiny,
     which brings it nearer to 1 as well."""
     k = as_bounded(problem).typical_curvature()

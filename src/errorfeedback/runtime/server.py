@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan, nan
 
 import numpy as np
 
 from errorfeedback.clients.order import Order
 from errorfeedback.core import Model, PerClient, Round
 from errorfeedback.directions.base import Direction, Hessians
-from errorfeedback.downlinks.base import Broadcast, Downlink, Step, step_bits
+from errorfeedback.downlinks.base import Downlink, Step, first_told, step_bits
 from errorfeedback.engines.base import Session
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Hearing, answers_of, column_of, widths_of
@@ -65,6 +66,8 @@ class Server:
     stops: Stops
     ledger: Ledger
     observer: Observer
+    since: float = nan
+    """The loss from which progress is counted; nan: that of the first x."""
 
     def __post_init__(self) -> None:
         d, dtype, self.n = self.theory.d, self.theory.problem.dtype, self.theory.n
@@ -130,7 +133,8 @@ class Server:
             direction=self.direction.start(x),
             rule=self.stepsize.start(self.theory, self.method),
             downlink=self.downlink.start(x),
-            broadcast=Broadcast(x, np.flatnonzero(x)) if x.any() else None,  # clients start from zero
+            broadcast=first_told(x, self.downlink.codings),
+            first=None if isnan(self.since) else self.since,
         )
 
     def _estimate(self, s: State, order: Order, messages: list[Message]) -> Model:

@@ -25,6 +25,7 @@ from errorfeedback.plots.run_curves import RunCurves
 from errorfeedback.problems.base import Problem, setup_bits
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.runtime.agreement import agree, of_run
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.runtime.checkpointing import CheckpointWriter, StateWriter, checkpointing, identity
 from errorfeedback.runtime.extending import Extendable, extending
 from errorfeedback.runtime.ledger import Ledger, ownership_bits
@@ -117,7 +118,7 @@ def solve(
     direction: Direction | None = None,
     downlink: Downlink | None = None,
     rounds: int,
-    x0: PerColumn | None = None,
+    x0: PerColumn | Begin | None = None,
     seed: int = 0,
     every: int = 1,
     densely: int = 0,
@@ -160,14 +161,16 @@ def solve(
     direction.check(prox)
     method.check_penalty(prox)
     downlink.check(method, prox)
-    start = _checked_start(problem, problem.x0 if x0 is None else x0)
+    begin = x0 if isinstance(x0, Begin) else Begin(problem.x0 if x0 is None else x0)
     options: dict[str, Any] = {
         "method": method,
         "stepsize": stepsize,
         "direction": direction,
         "downlink": downlink,
         "rounds": int(rounds),
-        "x0": start,
+        "x0": _checked_start(problem, begin.x),
+        "asked": int(begin.bits),
+        "since": float(begin.since),
         "seed": int(seed),
         "every": int(every),
         "densely": int(densely),
@@ -210,6 +213,8 @@ def carry_out(
     downlink: Downlink,
     rounds: int,
     x0: PerColumn,
+    asked: int,
+    since: float,
     seed: int,
     every: int,
     densely: int,
@@ -236,9 +241,10 @@ def carry_out(
     proof = stepsize.proof(theory, method)
     ledger = Ledger(problem.support, 8 * problem.dtype.itemsize, stepsize.commands)
     up, down = setup_bits(problem)
-    ledger.prepared(up + stepsize.setup_bits(problem) * problem.n, down, ownership_bits(problem.support, problem.width))
+    rough = stepsize.setup_bits(problem) * problem.n
+    ledger.prepared(up + asked + rough, down, ownership_bits(problem.support, problem.width))
     observer = Observer(theory, proof, f_star, prox)
-    server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer)
+    server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer, since)
     start = problem.restrict(x0).copy()
     LOG.info("%s with %s on %s, at most %d rounds", method, stepsize, problem, rounds)
     setup = Setup(method, downlink, start.copy(), stepsize.commands, direction.hessians)

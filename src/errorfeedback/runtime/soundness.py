@@ -36,6 +36,8 @@ KINDS: dict[str, Any] = {
     "downlink": Downlink,
     "rounds": int,
     "x0": np.ndarray,
+    "asked": int,
+    "since": float,
     "seed": int,
     "every": int,
     "densely": int,

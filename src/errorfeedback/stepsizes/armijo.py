@@ -9,7 +9,7 @@ there), and the next try begins at x again: along what the direction has learned
 long; at most a tenth where F was infinite or had risen by 1000 times the promised fall, as it does on losses that grow
 like exp. After three refusals in a row everybody stands at x for one round: g is asked for once more, and the direction
 starts afresh. The first step, where the direction has no length of its own, is a quarter of Polyak's, (F - lower bound) /
-(4 <g, direction>).
+(4 <g, direction>); from a start that is already better than another point, with 3% of that in place of F - lower bound.
 
 *F never rises at accepted points*: <g, s> < 0 for a direction of descent, and what is not accepted is undone. (A told loss
 has 64 bits; steps within the rounding of their mean, 16 eps |F|, count as level.)
@@ -45,6 +45,8 @@ LEVEL = 16 * np.finfo(np.float64).eps
 """Losses that differ by less than that share of themselves are the same."""
 FAR, CUT = 1e3, 0.1
 """A loss that has risen by that many times the promised fall is nowhere near: the next step is cut to that share."""
+LEFT = 0.03
+"""Of what a start is better by than another point: what it may still gain, to begin with."""
 GROWTH = 2.0
 """Of the step after one that was accepted, where the direction has no length of its own."""
 
@@ -68,7 +70,8 @@ class LineSearch:
 
 @dataclass(frozen=True)
 class Armijo(StepSize):
-    """`guess`: the first step size, in place of the one from Polyak's.
+    """`guess`: the first step size, in place of the one from Polyak's. `since`: F at a point that the
+    start should be better than.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=10, d=40, m=5, c=4)
@@ -82,10 +85,13 @@ class Armijo(StepSize):
     commands: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     guess: float | None = None
+    since: float | None = None
 
     def __post_init__(self) -> None:
         if self.guess is not None and not (isfinite(self.guess) and self.guess > 0):
             raise ValueError(f"guess = {self.guess}; a step size must be finite and positive")
+        if self.since is not None and not isfinite(self.since):
+            raise ValueError(f"since = {self.since}; a loss must be finite")
 
     @property
     def tells_loss(self) -> bool:
@@ -149,6 +155,8 @@ class Armijo(StepSize):
         if self.guess is not None:
             return self.guess
         above = telemetry.loss - state.floor if telemetry.loss is not None else inf
+        if self.since is not None and telemetry.loss is not None and telemetry.loss < self.since:
+            above = min(above, LEFT * (self.since - telemetry.loss))
         return POLYAK * above / telemetry.descent if isfinite(above) else 1.0 / telemetry.direction2**0.5
 
     def _shorter(self, state: LineSearch, telemetry: Telemetry, cut: float) -> float:
