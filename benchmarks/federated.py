@@ -37,7 +37,7 @@ TRIPS = (0.005, 0.05, 0.2)
 SIZES = (3, 10, 30, 100, 300, 1000)
 PROGRAMS = ("flower-superlink", "flower-supernode", "flower-superexec")
 """What Flower runs all the time; the last of them starts a process for every message."""
-PREPARING = 12
+PREPARING = 13
 """Requests before round 0."""
 POLLS = 6
 """Round trips of Flower's own HTTP for one message and its reply: pull, objects, confirm; push, objects, confirm."""
