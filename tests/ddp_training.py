@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel.distributed import _MixedPrecision
 
 import errorfeedback as ef
 
@@ -64,12 +65,14 @@ class Case:
     layout: torch.memory_format = torch.contiguous_format
     options: tuple = ()
     """What DDP is told."""
+    momentum: float = 0.0
+    """Of the optimiser, which then has a memory too."""
 
     def begin(self):
         model = fresh(self.sparse, self.dtype, self.layout)
         ddp = DistributedDataParallel(model, **dict(self.options))
         hook = ef.torch.hook(ddp, self.method, seed=3)
-        return ddp, hook, torch.optim.SGD(model.parameters(), lr=0.1)
+        return ddp, hook, torch.optim.SGD(model.parameters(), lr=0.1, momentum=self.momentum)
 
 
 def step(ddp, optimiser, rank, t):
@@ -112,12 +115,14 @@ def saving(rank, ranks, case, folder, steps, every):
     if first:
         kept = torch.load(Path(folder) / f"{rank}-{first}.pt", weights_only=True)
         ddp.module.load_state_dict(kept["model"])
+        optimiser.load_state_dict(kept["optimizer"])
         hook.load_state_dict(kept["hook"])
     for t in range(first, steps):
         step(ddp, optimiser, rank, t)
         if (t + 1) % every == 0:
             file = Path(folder) / f"{rank}-{t + 1}.pt"
-            torch.save({"model": ddp.module.state_dict(), "hook": hook.state_dict()}, file.with_suffix(".part"))
+            parts = {"model": ddp.module, "optimizer": optimiser, "hook": hook}
+            torch.save({name: part.state_dict() for name, part in parts.items()}, file.with_suffix(".part"))
             os.replace(file.with_suffix(".part"), file)
     return first, bits(ddp.module)
 
@@ -218,6 +223,18 @@ def not_ddp():
 def hooked(method, dtype=torch.float32, unused=False, table=False, width=2):
     model = nn.Embedding(width, width, sparse=True) if table else nn.Linear(width, width, bias=False, dtype=dtype)
     return ef.torch.hook(DistributedDataParallel(model, find_unused_parameters=unused), method)
+
+
+def hooked_twice():
+    method = ef.EF14(ef.TopK(3))
+    ddp = DistributedDataParallel(nn.Linear(2, 2))
+    ef.torch.hook(ddp, method)
+    ef.torch.hook(ddp, method)
+
+
+def mixed():
+    precision = _MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    ef.torch.hook(DistributedDataParallel(nn.Linear(2, 2), mixed_precision=precision), ef.EF14(ef.TopK(3)))
 
 
 def loaded(method=None, renamed="weight", width=2, **changed):

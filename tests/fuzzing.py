@@ -2,10 +2,12 @@
 
     python tests/fuzzing.py --answers 10000
 
-Beside it two honest nodes train; strangers call and talk nonsense. Every round has one answer that was changed: bytes
-flipped, cut, added, replayed, of another kind, for another request, too long, too slow, or no TLS at all. The run must end
-with finite numbers, at the bits of a run in which the node sent nothing where its answer was refused, in bounded memory.
-A set-up that is spoiled must end with an error that names the node.
+Beside it two honest nodes train, with a constant step and with what `train` makes; strangers call and talk nonsense. Every
+round has an answer that was changed, and so have many recalls: bytes flipped, cut, added, replayed, of another kind, for
+another request, too long, too slow, no TLS at all, or followed by a connection reset. The run must end with finite numbers,
+at the bits of a run in which the node sent nothing where its answer was refused, in bounded memory. A node whose frames are
+sound, and whose numbers are lies, must not keep the others from their end, with finite numbers. A set-up that is spoiled
+must end with an error that names the node.
 """
 
 from __future__ import annotations
@@ -14,32 +16,39 @@ import argparse
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import fields, is_dataclass, replace
-from unittest.mock import patch
 
 import numpy as np
 from own_places import part, whole
+from scripted_hosts import InOneProcess
 from stream_nodes import NODES
 
 import errorfeedback as ef
 from errorfeedback.clients.exactly_once import ExactlyOnce
 from errorfeedback.clients.joining import _Node
-from errorfeedback.compressors import participating
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.link import ANSWER, ANSWERED, GOODBYE, LENGTH, REQUEST
 from errorfeedback.wire.requests import AWAY, BEHIND, FAILED, ROUND, Request
 
 BAD = "b"
 DEADLINE = 0.25
-OPTIONS = {"stepsize": ef.Constant(0.01), "every": 10**6, "metrics": False}
+CONSTANT = {"method": ef.EF21(ef.TopK(2)), "stepsize": ef.Constant(0.01), "every": 10**6, "metrics": False}
+TRAIN = CONSTANT | {
+    "method": ef.EF21(ef.FittedAnswer(block=4), "compressed"),
+    "stepsize": ef.Armijo(),
+    "downlink": ef.FittedStep(),
+    "direction": ef.Curvature(ef.PowersOfTwo(4), price=0.0),
+}
 
 
 def changed(kind, answer, old, rng):
@@ -61,6 +70,8 @@ def changed(kind, answer, old, rng):
 
 ANSWERS = ("flipped", "cut", "added", "replayed", "swapped", "random", "failed", "behind", "away")
 FRAMES = ("another kind", "short", "too long", "nothing in it", "no TLS", "hangs up")
+RESET = "reset"
+"""It answers as it should, and its connection is gone before anybody can look."""
 SLOW = ("another request", "half of it")
 """Nothing comes in time."""
 
@@ -72,6 +83,8 @@ class Malicious(threading.Thread):
         super().__init__()
         self.node = _Node(invitation, ExactlyOnce(ef.OwnRows(part(2, 6))), 30.0)
         self.rng, self.counts, self.past, self.over = rng, Counter(), {}, False
+        self.honest = set()
+        """The rounds that it answered as it should."""
 
     def run(self):
         while not self.over:
@@ -85,12 +98,14 @@ class Malicious(threading.Thread):
 
     def answer(self, link, sent):
         request, answer = Request.unpack(sent), self.node.asked.serve(sent)
-        if request.verb == "round" and ROUND.unpack_from(request.body)[0] > 0:
-            groups = (ANSWERS, FRAMES, SLOW)
-            kind = str(self.rng.choice(groups[self.rng.choice(3, p=(0.94, 0.055, 0.005))]))
+        t = ROUND.unpack_from(request.body)[0] if request.verb == "round" else 0
+        if t > 0 or (request.verb == "recall" and self.rng.random() < 0.3):
+            groups = (ANSWERS, FRAMES, SLOW, (RESET,))
+            kind = str(self.rng.choice(groups[self.rng.choice(4, p=(0.92, 0.055, 0.005, 0.02))]))
             self.counts[kind] += 1
+            self.honest |= {t} if kind == RESET else set()
             self.misbehave(link, kind, request, answer)
-            self.past = {**self.past, ROUND.unpack_from(request.body)[0]: answer} if len(self.past) < 9 else {}
+            self.past = {**self.past, t: answer} if len(self.past) < 9 else {}
         else:
             link.put(ANSWER, ANSWERED.pack(*request.position, 0) + answer)
 
@@ -110,6 +125,10 @@ class Malicious(threading.Thread):
         elif kind == "no TLS":
             link.raw.send(self.rng.bytes(100))
         elif kind == "hangs up":
+            raise ConnectionResetError
+        elif kind == RESET:
+            link.put(ANSWER, ANSWERED.pack(*request.position, 0) + answer)
+            link.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raise ConnectionResetError
         else:
             length = {"too long": 2**31, "nothing in it": 0, "half of it": 1000}[kind]
@@ -133,33 +152,40 @@ def stranger(port, rng, over):
         caller.close()
 
 
-def by_the_book(missed, rounds):
-    """One process in which every node's clients sent nothing in the rounds that it missed."""
-    owner = {client: name for name, mine in NODES.items() for client in mine}
+class Lying(Malicious):
+    """Its frames are sound, and its numbers are lies."""
 
-    def toss(seed, t, number, p, answers):
-        for i in range(len(p)):
-            answers[i] = t not in missed[owner[participating.ANSWERS - number + i]]
+    def answer(self, link, sent):
+        request, place = Request.unpack(sent), self.node.asked.place
+        if request.verb == "round" and ROUND.unpack_from(request.body)[0] > 0:
+            part, self.counts["lies"] = place.host.part, self.counts["lies"] + 1
+            if "round" not in vars(part):
+                object.__setattr__(part, "round", lambda order, real=part.round: [self.lie(each) for each in real(order)])
+        link.put(ANSWER, ANSWERED.pack(*request.position, 0) + self.node.asked.serve(sent))
 
-    with patch.object(participating, "toss", toss):
-        return ef.solve(whole(False), ef.EF21(ef.Participating(ef.TopK(2), 0.5)), rounds=rounds, **OPTIONS)
+    def lie(self, message):
+        told = [message.values, message.telemetry, None if message.curvature is None else message.curvature.values]
+        for numbers in (each for each in told if each is not None and each.size and self.rng.random() < 0.3):
+            with np.errstate(invalid="ignore"):  # 0 times infinity
+                numbers.flat[self.rng.integers(numbers.size)] *= self.rng.choice([-1.0, 0.0, 1e3, 1e30, np.nan, np.inf])
+        return message
 
 
 def missed_rounds(notes, rounds):
-    """By node: on a busy machine an honest one may be late, too."""
-    missed = {name: set() for name in NODES}
-    for note in notes:
+    """(round, host): on a busy machine an honest one may be late, too."""
+    missed, hosts = set(), list(NODES)
+    for note in (note for note in notes if " took no part " in note):
         first, *last = (int(word) for word in note.split(") ")[1].split() if word.isdigit())
-        missed[note.split()[0]] |= set(range(first, 1 + (last[0] if last else rounds)))
+        missed |= {(t, hosts.index(note.split()[0])) for t in range(first, 1 + (last[0] if last else rounds))}
     return missed
 
 
-def fuzz(rounds, rng):
+def fuzz(kind, options, rounds, rng):
     """What was sent in a run, and whether it was what it should be."""
     over = threading.Event()
     with ef.Listener(NODES, deadline=DEADLINE, quorum=2, patience=60) as listener:
         places = {name: ef.OwnRows(part(mine.start, mine.stop)) for name, mine in NODES.items() if name != BAD}
-        bad = Malicious(listener.invitation(BAD), rng)
+        bad = kind(listener.invitation(BAD), rng)
         threads = [bad, threading.Thread(target=stranger, args=(listener.invitation("a").port, rng.spawn(1)[0], over))]
         threads += [
             threading.Thread(target=ef.join, args=(listener.invitation(name), place)) for name, place in places.items()
@@ -169,31 +195,40 @@ def fuzz(rounds, rng):
         transport = listener.transport()
         problem, _ = ef.gathered(transport, len(NODES))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        found = ef.solve(problem, ef.EF21(ef.TopK(2)), rounds=rounds, engine=ef.Elsewhere(transport), **OPTIONS)
+        found = ef.solve(problem, **options, rounds=rounds, engine=ef.Elsewhere(transport))
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         over.set()
     bad.over = True  # it may have hung up just before the goodbye
     for thread in threads:
         thread.join(30)
-    hung = sum(thread.is_alive() for thread in threads)
-    missed = missed_rounds(found.history.notes, rounds)
-    bad_missed = len(missed[BAD])
-    wrong = bad_missed == rounds and not np.array_equal(found.x, by_the_book(missed, rounds).x)
-    late = sum(map(len, missed.values())) - bad_missed
+    missed, host = missed_rounds(found.history.notes, rounds), list(NODES).index(BAD)
+    bad_missed = {t for t, k in missed if k == host}
+    accepted = len(set(range(1, rounds + 1)) - bad_missed - bad.honest)
     seen = {
-        "accepted": rounds - bad_missed,
-        "honest, but late": late,
-        "wrong": int(wrong),
+        "accepted": accepted,
+        "compared": int(not accepted),
+        "honest, but late": len(missed) - len(bad_missed),
+        "wrong": 0 if accepted else int(not np.array_equal(found.x, by_the_book(options, missed, rounds).x)),
         "not finite": int(not np.isfinite(found.x).all()),
     }
+    hung = sum(thread.is_alive() for thread in threads)
     return Counter({"answers": sum(bad.counts.values()), **seen, "megabytes": grown // 1024, "hung": hung, **bad.counts})
 
 
+def by_the_book(options, missed, rounds):
+    """One process, in which clients are away in the rounds that they missed."""
+    return ef.solve(whole(False), **options, rounds=rounds, engine=InOneProcess(missed))
+
+
+KINDS = ((Malicious, CONSTANT), (Malicious, TRAIN), (Lying, TRAIN))
+
+
 def fuzz_many(answers, seed):
-    """The same over as many runs as it takes."""
+    """The same over as many runs as it takes, of one kind after the other."""
     rng, seen = np.random.default_rng(seed), Counter()
     while seen["answers"] < answers:
-        seen += fuzz(min(2 * (answers - seen["answers"]), 3000), rng)
+        for kind, options in KINDS:
+            seen += fuzz(kind, options, min(1 + (answers - seen["answers"]) // 2, 3000), rng)
     return seen
 
 
@@ -250,10 +285,10 @@ def spoil_set_ups(times, seed):
             try:
                 transport = listener.transport()
                 problem, _ = ef.gathered(transport, len(NODES))
-                ef.solve(problem, ef.EF21(ef.TopK(2)), rounds=5, engine=ef.Elsewhere(transport), **OPTIONS)
+                ef.solve(problem, **CONSTANT, rounds=5, engine=ef.Elsewhere(transport))
                 ends["went on"] += 1
             except (ValueError, RuntimeError) as error:  # anything else ends this program
-                ends["refused" if BAD in str(error).split() else "refused, without its name"] += 1
+                ends["refused" if re.search(rf"\b{BAD}\b", str(error)) else "refused, without its name"] += 1
         for thread in threads:
             thread.join(30)
     return ends

@@ -58,7 +58,7 @@ class Scripted(ef.Transport):
     def receive(self):
         return self.answers
 
-    def receive_in_time(self, least, others=()):
+    def receive_in_time(self, least, others=(), deadlines=1):
         return self.answers
 
     def returned(self, away, least):
@@ -76,14 +76,18 @@ class InOneProcess(ef.Engine):
 
     missed: set
     cuts: tuple = CUTS
+    told: set = frozenset()
+    """(round, host): who was away before, was asked to come back, and heard of the round, though it missed this one too."""
 
     def open(self, problem, setup):
-        return Muted([shards_of(problem, setup, lo, hi, 1)[0] for lo, hi in pairwise(self.cuts)], missed=self.missed)
+        shards = [shards_of(problem, setup, lo, hi, 1)[0] for lo, hi in pairwise(self.cuts)]
+        return Muted(shards, missed=self.missed, told=self.told)
 
 
 @dataclass(frozen=True, eq=False)
 class Muted(LocalSession):
     missed: set = frozenset()
+    told: set = frozenset()
 
     def round(self, order):
         kinds, kept, t = [type(probe) for probe in order.probes], order.kept, order.ctx.t
@@ -106,7 +110,8 @@ class Muted(LocalSession):
                 numbers = np.tile(np.concatenate(told).mean(axis=0), (shard.problem.n, 1)) if told else None
                 if at is not None:
                     numbers[:, at] = guesses[k] + rest
-                messages[k] = self.missing(shard, order, numbers, (t - 1, k) not in self.missed)
+                informed = (t - 1, k) not in self.missed or (t, k) in self.told
+                messages[k] = self.missing(shard, order, numbers, informed)
         if at is not None and order.broadcast is not None and not any(both):
             messages[0].presence = replace(messages[0].presence, surprise=-inf)
         return messages

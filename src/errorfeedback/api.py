@@ -57,6 +57,7 @@ from errorfeedback.downlinks.fitted_step import FittedStep as FittedStep
 from errorfeedback.downlinks.primal import Primal as Primal
 from errorfeedback.downlinks.rounded_step import RoundedStep as RoundedStep
 from errorfeedback.downlinks.whole import Whole as Whole
+from errorfeedback.engines.allow_list import NotAdmittedError as NotAdmittedError
 from errorfeedback.engines.base import Engine as Engine
 from errorfeedback.engines.base import Session as Session
 from errorfeedback.engines.base import Transport as Transport

@@ -147,8 +147,7 @@ def test_another_seed_is_another_objective(folder, tmp_path, monkeypatch):
 def test_defaults_are_those_of_the_estimators():
     given = EF21Classifier().get_params()
     inputs = Inputs(data="x")
-    assert (inputs.l1, inputs.l2, inputs.scale, inputs.intercept) == tuple(
-        given[n] for n in ("l1", "l2", "scale", "intercept")
-    )
+    names = ("l1", "l2", "scale", "own_models", "intercept")
+    assert [getattr(inputs, name) for name in names] == [given[name] for name in names]
     assert given["n_clients"] == CLIENTS
     assert inputs.seed == given["random_state"]

@@ -92,5 +92,5 @@ def test_a_place_that_names_more_clients_than_it_has_is_refused():
             return said
 
     transport = Guarded([ef.OwnRows(part(0, 2)), Liar(part(2, 6))], nodes={"a": range(2), "b": range(5)})
-    with pytest.raises(ValueError, match="the nodes name 7 clients, and the problem has 6"):
+    with pytest.raises(ValueError, match="of clients, a 2, b 5 are named, and the problem has 6"):
         ef.gathered(transport, 2)

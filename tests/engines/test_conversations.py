@@ -56,7 +56,7 @@ def test_all_hear_all_in_order_and_secrets_are_heard_by_their_owner_alone():
 
 def test_a_place_that_fails_is_named_and_the_others_hear_why():
     transport = Carried(greeting, broken)
-    with pytest.raises(RuntimeError, match="host 1 failed: FloatingPointError: the disk of place 2 is gone"):
+    with pytest.raises(RuntimeError, match="host 1 failed: FloatingPointError: the disk of host 1 is gone"):
         conducted(transport, 2, greeting)
     with pytest.raises(SystemExit, match="rank 0 ended the run: RuntimeError: host 1 failed"):
         _ = transport.speakers[0].result
@@ -92,5 +92,16 @@ def test_sides_that_do_not_end_at_the_same_word_are_refused():
     def brief(seat):
         return (yield seat.number)
 
-    with pytest.raises(ValueError, match="some ranks have all they need, and others ask on"):
+    with pytest.raises(ValueError, match="host 1 have all they need, and place 0, host 0 ask on"):
         conducted(Carried(greeting, brief), 2, greeting)
+
+
+def test_a_place_that_cannot_understand_another_names_it():
+    def joined(seat):
+        return sum((yield seat.number))
+
+    def mumbling(seat):
+        return (yield {"a": seat.number})
+
+    with pytest.raises(RuntimeError, match="host 0 failed: host 1 said what it does not understand: TypeError"):
+        conducted(Carried(joined, mumbling), 2, lambda seat: (yield seat.number))

@@ -34,5 +34,6 @@ def test_killed_nodes_and_servers_and_cut_connections_change_no_bit():
 def test_a_malicious_node_spoils_nothing_but_its_own_part():
     seen = counts(fuzzing, "--answers", 200, "--set-ups", 5, "--seconds", 120)
     assert seen["answers"] >= 200
-    assert {"flipped", "cut", "added", "replayed", "behind", "random"} <= seen.keys()
+    assert {"flipped", "cut", "added", "replayed", "behind", "random", "lies"} <= seen.keys()
+    assert seen["compared"] >= 2
     assert sum(seen["set-ups"].values()) == 5

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from own_places import CUTS, assert_same_bits, part, whole
+from own_places import CUTS, N, assert_same_bits, part, whole
 
 import errorfeedback as ef
 from errorfeedback.clients.exactly_once import ExactlyOnce
+from errorfeedback.clients.own_rows import identity_of
 from errorfeedback.storage.files import DamagedError, content, value_of
 from errorfeedback.storage.journal import HEAD, Journal
 from errorfeedback.wire.request_log import SET_UP, RequestLog
@@ -106,6 +107,8 @@ def heard(tmp_path_factory):
 def test_the_same_number_gets_the_same_bytes_a_gap_is_behind_and_what_is_over_is_refused(heard, tmp_path):
     node = place(0, 9, tmp_path / "journal")
     assert node.serve(heard[3][0]) == BEHIND
+    (start,) = [sent for sent, _ in heard if sent.startswith(b"start")]
+    assert node.serve(start) == BEHIND  # its number is 0, and what it needs has not been here
     for k, (sent, answer) in enumerate(heard):
         assert node.serve(sent) == answer
         assert node.serve(sent) == answer
@@ -260,3 +263,48 @@ def test_a_request_of_another_problem_method_or_options_is_refused_and_changes_n
     other = node.serve(Request("start", 0, start.body, new_run()).pack())
     assert other[:1] == FAILED
     assert b"and that of what it starts is" in other
+
+
+class Agreeing(ef.Transport):
+    """Hosts that do whatever they are asked to."""
+
+    def send(self, requests):
+        self.sent = requests
+
+    def receive(self):
+        return [DONE for _ in self.sent]
+
+
+OTHER_SETUP = {
+    "method": ef.EF21(ef.TopK(3)),
+    "downlink": ef.Changed(),
+    "x": np.ones(13),
+    "commands": True,
+    "curvature": ef.PowersOfTwo(4),
+}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(ef.Setup)])
+def test_all_that_nodes_know_of_a_run_is_in_its_digest(name):
+    """And nothing else tells a node what to do but the requests themselves."""
+
+    def digest(setup, problem):
+        return run_digest(ef.RemoteSession(Agreeing(), problem, setup, (0, N), start=True).run)
+
+    problem = whole(False)
+    setup = ef.Setup(ef.EF21(ef.TopK(2)), ef.Whole(), np.zeros(problem.d), commands=False)
+    assert digest(setup, problem) == digest(replace(setup), problem)
+    assert digest(setup, problem) != digest(replace(setup, **{name: OTHER_SETUP[name]}), problem)
+
+
+@pytest.mark.parametrize("name", ["version", "data", "features"])
+def test_and_so_is_what_they_are_nodes_of(name, monkeypatch):
+    problem = whole(False)
+    same = identity_of(problem)
+    digests = set()
+    for identity in (same, same | {name: "other"}):
+        monkeypatch.setattr("errorfeedback.engines.remote.identity_of", lambda _, identity=identity: identity)
+        setup = ef.Setup(ef.EF21(ef.TopK(2)), ef.Whole(), np.zeros(problem.d), commands=False)
+        digests.add(run_digest(ef.RemoteSession(Agreeing(), problem, setup, (0, N), start=True).run))
+    assert set(same) == {"version", "data", "features"}
+    assert len(digests) == 2

@@ -170,7 +170,7 @@ def test_a_model_begins_there_and_gets_to_the_same_minimum_in_fewer_bytes():
     assert zero.before_.own_model == 0.0
 
 
-def test_l1_and_topk_begin_at_zero():
+def test_l1_topk_and_who_does_not_want_it_begin_at_zero():
     A, y, clients = table()
-    for options in ({"l1": 0.01}, {"k": 1}, {"scale": False}):
+    for options in ({"l1": 0.01}, {"k": 1}, {"scale": False}, {"own_models": False}):
         assert ef.EF21Classifier(**options).objective(A, y, groups=clients).begin is None

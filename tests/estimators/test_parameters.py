@@ -28,6 +28,7 @@ BAD = [
     ("max_iter", -1, "it must be a whole number of at least 0"),
     ("max_iter", 10.0, "it must be a whole number of at least 0"),
     ("scale", "yes", "it must be one of True, False"),
+    ("own_models", "yes", "it must be one of True, False"),
     ("fit_intercept", 1, "it must be one of True, False"),
     ("warm_start", None, "it must be one of True, False"),
     ("intercept", "none", "it must be one of 'topk', 'exact'"),

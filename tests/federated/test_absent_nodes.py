@@ -135,3 +135,6 @@ def test_a_node_that_comes_late_joins_the_run_with_its_clients_and_features(tmp_
         whole.objective, whole.learned, all_, earlier=Earlier(x0, first.history_, first.n_iter_ + 1, 0.0, 0.0)
     )
     assert np.array_equal(model.coef_, second.coef_)
+    assert model.bytes_up_ == first.bytes_up_ + second.bytes_up_
+    assert model.bytes_down_ == first.bytes_down_ + second.bytes_down_
+    assert min(first.bytes_up_, first.bytes_down_, second.bytes_up_, second.bytes_down_) > 0

@@ -1,4 +1,5 @@
-"""Plain messages over a grid that loses some and fails at some, and whose nodes lose their disks: the same model."""
+"""Plain messages over a grid that loses some and fails at some, and whose nodes are slow or lose their disks: the same
+model."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ import pytest
 from flower_python import WHY, python_with
 
 FLOWER = python_with("flwr")
+TROUBLE = ["failed", "forgot before round", "forgot before start", "lost", "slow"]
 PROGRAM = """if True:
-    import json, sys, warnings
+    import json, sys, time, warnings
     from pathlib import Path
     warnings.simplefilter("ignore")
     import numpy as np
@@ -29,11 +31,12 @@ PROGRAM = """if True:
     from errorfeedback.federated.nodes import Nodes
     from errorfeedback.federated.site import Site
     from errorfeedback.storage.files import content, value_of
+    from errorfeedback.wire.requests import Request
 
     class Grid:
         def __init__(self, folders):
             self.folders, self.pushed, self.waiting, self.places = folders, 0, {}, {}
-            self.trouble = []
+            self.trouble, self.verbs, self.slow, self.ready = [], [], None, {}
 
         def push_messages(self, sent):
             return [self.push(message) for message in sent]
@@ -48,19 +51,27 @@ PROGRAM = """if True:
                 self.trouble.append("failed")
                 self.waiting[name] = Message(Error(1, "the process died"), reply_to=message)
             else:
-                if self.pushed == 37:
-                    self.trouble.append("forgot")
+                verb = Request.unpack(records.heard(message, "request")).verb
+                self.verbs.append(verb)
+                if self.verbs.count(verb) == {"start": 1, "round": 5}.get(verb):
+                    self.trouble.append(f"forgot before {verb}")
                     del self.places[node]
                 if node not in self.places:
                     site = Site(value_of(records.heard(message, "assignment"), "it"), self.folders[node])
                     self.places[node] = ExactlyOnce(site)
-                answer = self.places[node].serve(records.heard(message, "request"))
+                request = records.heard(message, "request")
+                self.slow = request if self.pushed == 13 else self.slow
+                if request == self.slow:  # every process takes longer than is waited for, one after the other
+                    self.trouble.append("slow")
+                    self.ready[name] = max([time.monotonic(), *self.ready.values()]) + 1.5 * messages.AGAIN
+                answer = self.places[node].serve(request)
                 said = RecordDict({records.RECORD: ConfigRecord({"answer": answer})})
                 self.waiting[name] = Message(said, reply_to=message)
             return name
 
         def pull_messages(self, names):
-            return [self.waiting.pop(name) for name in list(names) if name in self.waiting]
+            ready = [name for name in names if self.ready.get(name, 0.0) <= time.monotonic()]
+            return [self.waiting.pop(name) for name in ready if name in self.waiting]
 
     TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1  # as in a process that Flower has started
     folder = Path(sys.argv[1])
@@ -81,9 +92,9 @@ PROGRAM = """if True:
 
 
 @pytest.mark.skipif(FLOWER is None, reason=WHY)
-def test_lost_messages_failed_processes_and_lost_journals_change_no_bit(tmp_path):
+def test_lost_messages_failed_and_slow_processes_and_lost_journals_change_no_bit(tmp_path):
     here = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command, environment = [FLOWER, "-c", PROGRAM, str(tmp_path)], os.environ | {"PYTHONPATH": here}
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=400, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == [True, ["failed", "forgot", "lost"]]
+    assert json.loads(done.stdout.splitlines()[-1]) == [True, TROUBLE]

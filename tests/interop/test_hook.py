@@ -25,7 +25,9 @@ from ddp_training import (  # noqa: E402
     fresh,
     from_mean,
     hooked,
+    hooked_twice,
     loaded,
+    mixed,
     newest,
     not_ddp,
     not_finite,
@@ -142,7 +144,7 @@ def test_killed_processes_go_on_bit_for_bit(tmp_path, method):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    case, steps, every = Case(method), 20, 3
+    case, steps, every = Case(method, momentum=0.5), 20, 3
     started = launched(saving, 2, case, killed, 10**6, every)
     until = time.monotonic() + TIMEOUT
     while newest(killed, 2) < 2 * every and time.monotonic() < until:
@@ -217,6 +219,8 @@ def test_processes_may_have_unequal_numbers_of_batches():
 
 REFUSED = {
     "not DDP": ("the model is a Linear; a hook needs torch.nn.parallel.DistributedDataParallel(model)", not_ddp),
+    "twice": ("the model has a communication hook already, and DDP takes one", hooked_twice),
+    "mixed precision": ("DDP with mixed_precision has a hook of its own; use torch.autocast in its place", mixed),
     "no method": (
         "the method of 'weight' is TopK(k=3); give a method such as ef.EF14(ef.TopK(1000))",
         partial(hooked, by_name),

@@ -317,3 +317,13 @@ def test_a_checkpoint_goes_on_with_the_same_functions_and_refuses_others(tmp_pat
         ef.resume(tmp_path)
     again, whole = ef.resume(tmp_path, problem=of_own()), ef.solve(of_own(), **options)
     assert np.array_equal(again.x, whole.x)
+
+
+def test_comparisons_take_them_and_leave_out_what_needs_a_bound():
+    mine, theirs = (ef.compare(make(), ["EF21"], rounds=5) for make in (of_own, of_library))
+    ours, librarys = ({(row["method"], row["rule"]): row["loss"] for row in each.table()} for each in (mine, theirs))
+    common = {key: loss for key, loss in librarys.items() if key in ours and "in hindsight" in key[1]}
+    assert {key: pytest.approx(ours[key], abs=1e-10) for key in common} == common
+    assert len(common) == 2, "TopK and few bits"
+    assert not {row["step"] for row in mine.table()} & {"theorem"}
+    assert "no known bound on its curvature" in mine.left_out["EF21 TopK(1), Adaptive"]

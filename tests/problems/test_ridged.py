@@ -90,3 +90,19 @@ def test_it_has_the_minimum_that_the_server_s_penalty_has():
 def test_penalties_that_make_no_sense_are_refused(l2, why):
     with pytest.raises(ValueError, match=why):
         ef.ridged(plain("squared"), l2)
+
+
+def test_what_wraps_a_problem_changes_its_typical_curvature_as_its_bound():
+    """At every position: S^2 H with scales, H + w with a penalty; a Poisson loss has the one, and not the other."""
+    rng = np.random.default_rng(0)
+    inner = ef.poisson(rng.standard_normal((12, 3)) * [1.0, 9.0, 0.2], rng.integers(0, 5, 12), clients=3)
+
+    def diagonal(problem):
+        k = problem.typical_curvature()
+        return k.lifted.power(2).T @ k.weights
+
+    scaled, ridged = ef.scaled(inner), ef.ridged(inner, 0.5)
+    scales = inner.support.gather(scaled.scale)
+    assert len(set(scales)) > 1
+    np.testing.assert_allclose(diagonal(scaled), scales**2 * diagonal(inner), rtol=1e-12)
+    np.testing.assert_allclose(diagonal(ridged), diagonal(inner) + ridged.weights, rtol=1e-12)

@@ -67,6 +67,7 @@ def estimator_of(
         fit_intercept=inputs.intercept != "none",
         intercept="topk" if inputs.intercept == "none" else inputs.intercept,
         scale=inputs.scale,
+        own_models=inputs.own_models,
         max_iter=rounds,
         tol=tolerance,
         budget=budget,

@@ -73,7 +73,9 @@ class ExactlyOnce:
 
     def _is_next(self, request: Request) -> bool:
         here = self.position
-        if here is None or request.run != here.run:
+        if here is None:
+            return request.number == 0 and self.place.is_ready(request)
+        if request.run != here.run:
             if request.run in self.runs:
                 raise ValueError(f"request {request.number} is of a run that is over")
             return request.number == 0

@@ -20,13 +20,13 @@ from errorfeedback.clients.joined_problem import spread_over
 from errorfeedback.clients.serving import Answering, Host, host
 from errorfeedback.clients.speaking import Speaker
 from errorfeedback.problems.base import Problem
-from errorfeedback.problems.conversation import Conversation, Seat
+from errorfeedback.problems.conversation import Conversation, Seat, check_alike
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.scaling import Scaled, scaled_with_all
 from errorfeedback.problems.spread import Spread, shard_of_all
 from errorfeedback.storage.files import value_of
 from errorfeedback.storage.packing import fingerprint
-from errorfeedback.wire.request_log import SET_UP
+from errorfeedback.wire.request_log import CONVERSATION, SET_UP
 from errorfeedback.wire.requests import DONE, Request, digest_of, run_digest
 
 Joined = tuple[Spread, Any]
@@ -75,6 +75,9 @@ class PreparedPlace(Answering, ABC):
                 f"request {request.number} ({request.verb}) is of another problem, method or options than the run that was "
                 f"started here: its digest is {digest:08x}, and here it is {run_digest(self.run):08x}"
             )
+
+    def is_ready(self, request: Request) -> bool:
+        return request.verb in CONVERSATION
 
     def answering(self, verb: str) -> Callable[[bytes], bytes]:
         """This place, or the host that it has become."""
@@ -126,8 +129,7 @@ class OwnRows(PreparedPlace):
         return Introduction(list(map(str, self.rows.names.tolist())))
 
     def _prepare(self, seat: Seat) -> Conversation[Joined]:
-        if len(set((yield self.scale))) > 1:
-            raise ValueError("some places scale their features and others do not; give all OwnRows the same scale")
+        check_alike((yield self.scale), "scale (of OwnRows)")
         part: Problem = yield from shard_of_all(self.rows, seat)
         if self.scale:
             part = yield from scaled_with_all(part, 1.0, 0.0)

@@ -63,6 +63,10 @@ class Answering:
     def check(self, request: Request) -> None:
         """Raise where a request cannot be of what goes on here."""
 
+    def is_ready(self, request: Request) -> bool:
+        """Whether a request may be the first that is done here."""
+        return True
+
     def answering(self, verb: str) -> Callable[[bytes], bytes]:
         """Who answers that verb here."""
         if verb not in self.verbs:

@@ -16,7 +16,22 @@ from typing import Any
 
 
 class NotAdmittedError(ValueError):
-    """A node brings clients that it may not."""
+    """A node brings clients that it may not.
+
+    >>> from threading import Thread
+    >>> import numpy as np
+    >>> import errorfeedback as ef
+    >>> place = ef.OwnRows(ef.least_squares(np.eye(2), [1.0, 2.0], clients=2))
+    >>> with ef.Listener({"clinic": range(1)}) as listener:
+    ...     node = Thread(target=ef.join, args=(listener.invitation("clinic"), place))
+    ...     node.start()
+    ...     try:
+    ...         ef.gathered(listener.transport(), 1)
+    ...     except ef.NotAdmittedError as error:
+    ...         print(error)
+    clinic speaks for 2 clients; it may for 1
+    >>> node.join()
+    """
 
 
 @dataclass(frozen=True)

@@ -132,10 +132,10 @@ class Transport(ABC):
         """Seconds after which a host that is away has left for good."""
         return inf
 
-    def receive_in_time(self, least: int, others: Collection[int] = ()) -> list[bytes]:
-        """Their answers by the deadline, or as soon after it as that many hosts have answered, or those of the `others`,
-        which were not asked, that could be asked by now make up for it: `AWAY` for a host that has not answered, or was not
-        asked (its request was b"")."""
+    def receive_in_time(self, least: int, others: Collection[int] = (), deadlines: int = 1) -> list[bytes]:
+        """Their answers when so many deadlines have passed, or as soon after that as `least` hosts have answered, or those
+        of the `others`, which were not asked, that could be asked by now make up for it: `AWAY` for a host that has not
+        answered, or was not asked (its request was b"")."""
         return self.receive()
 
     def receive_if_there(self) -> list[bytes]:

@@ -3,9 +3,13 @@ they say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from errorfeedback.clients.own_rows import Introduction
 from errorfeedback.engines.allow_list import NotAdmittedError
@@ -16,10 +20,12 @@ from errorfeedback.problems.conversation import Begin, Each, Seat, Side, heard_b
 from errorfeedback.problems.spread import Spread
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.storage.packing import fingerprint
-from errorfeedback.wire.requests import Request, new_run
+from errorfeedback.wire.requests import DONE, Request, new_run
 
 T = TypeVar("T")
 R = TypeVar("R")
+PLACE = re.compile(r"\bplace (\d+)\b")
+"""What places call each other; people know them by names."""
 
 
 def gathered(transport: Transport, hosts: int) -> tuple[Problem, Any]:
@@ -47,7 +53,8 @@ def _joined(transport: Transport, said: list[Any]) -> tuple[Spread, Any, list[In
     transport.admit([place.names for place in places])
     counts = [len(place.names) for place in places]
     if sum(counts) != problem.n:
-        raise ValueError(f"the nodes name {sum(counts)} clients, and the problem has {problem.n}: one of them is wrong")
+        named = ", ".join(f"{transport.name(k)} {count}" for k, count in enumerate(counts))
+        raise ValueError(f"of clients, {named} are named, and the problem has {problem.n}: one of them is wrong")
     return problem.lying(counts), known, places
 
 
@@ -103,11 +110,29 @@ class _Conductor:
                     self.mine.hear(None if said is None else heard_by(0, said))
             finally:  # whoever was asked is heard, also where this process cannot go on
                 answers = self.transport.receive()
-            ended, said = self._said(checked(self.transport, answers))
+            ended, said = self._said(self._checked(answers, said or []))
             if all(ended):
                 return said
             if any(ended):
-                raise ValueError("some ranks have all they need, and others ask on: they were not given the same to do")
+                done, asking = (self._names(np.flatnonzero(np.array(ended) == end)) for end in (True, False))
+                raise ValueError(f"{done} have all they need, and {asking} ask on: they were not given the same to do")
+
+    def _checked(self, answers: list[bytes], said: list[Any]) -> list[bytes]:
+        """The answers; where one is none, it may be because of what another place has `said`."""
+        for k, answer in enumerate(answers):
+            if answer[:1] != DONE:
+                why = PLACE.sub(lambda match: self._name(int(match[1])), answer[1:].decode(errors="replace"))
+                odd = [seat for seat in odd_ones(said) if seat != self.seats[k].number]
+                self.transport.fail(k, f"{self._names(odd)} said what it does not understand: {why}" if odd else why)
+        return [answer[1:] for answer in answers]
+
+    def _name(self, seat: int) -> str:
+        """A place may speak of any number."""
+        numbers = [each.number for each in self.seats]
+        return self.transport.name(numbers.index(seat)) if seat in numbers else f"place {seat}"
+
+    def _names(self, seats: Iterable[int]) -> str:
+        return ", ".join(map(self._name, seats))
 
     def _words(self, said: list[Any] | None) -> list[bytes]:
         if said is None:
@@ -118,9 +143,30 @@ class _Conductor:
 
     def _said(self, answers: list[bytes]) -> tuple[list[bool], list[Any]]:
         theirs = [value_of(answer, self.transport.name(k)) for k, answer in enumerate(answers)]
+        for k, word in enumerate(theirs):
+            if not isinstance(word, tuple) or len(word) != 2 or type(word[0]) is not bool:
+                self.transport.fail(k, "it does not say whether it has all it needs")
         mine = [] if self.mine is None else [(self.mine.ended, self.mine.says)]
         return [ended for ended, _ in [*mine, *theirs]], [said for _, said in [*mine, *theirs]]
 
     def _send(self, verb: str, bodies: list[bytes]) -> None:
         number = next(self.numbers)
         self.transport.send([Request(verb, number, body, self.run).pack() for body in bodies])
+
+
+def odd_ones(said: Sequence[Any]) -> list[int]:
+    """Whose words are of another kind than most: words of one turn are of one kind.
+
+    >>> odd_ones([(3, "a"), (4, "b"), (3, None)])
+    [2]
+    """
+    kinds = [_kind(word) for word in said]
+    return [] if not kinds else [k for k, kind in enumerate(kinds) if kinds.count(kind) < max(map(kinds.count, kinds))]
+
+
+def _kind(word: Any) -> Any:
+    if isinstance(word, np.ndarray):
+        return word.dtype.kind, word.ndim
+    if is_dataclass(word):
+        return type(word), *(_kind(getattr(word, field.name)) for field in fields(word))
+    return (tuple, *map(_kind, word)) if isinstance(word, tuple) else type(word)

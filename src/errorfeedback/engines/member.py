@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -12,7 +13,7 @@ from errorfeedback.wire.requests import AWAY, BEHIND, DONE, FAILED, Position, Re
 KEPT = 2**26
 """Bytes of requests that are kept for a node that has no snapshot on a disk."""
 REPLAYS = 3
-"""How often a node may be behind with one request: it is not, after it has heard all of them."""
+"""How often a node may be behind with one request on one connection: it is not, after it has heard all of them."""
 LOST = "its state is gone, and what led there is no longer kept; give its join a folder that survives, or resume the run"
 
 
@@ -44,7 +45,7 @@ class Member:
     def connect(self, link: Link) -> None:
         """It calls, perhaps again: what it has not answered is asked again."""
         self.drop()
-        self.link, self.heard, self.abandoned = link, monotonic(), None
+        self.link, self.heard, self.abandoned, self.replays = link, monotonic(), None, 0
         if self.asked is not None:
             link.put(REQUEST, self.asked.pack())
 
@@ -65,7 +66,8 @@ class Member:
         if self.log.size > KEPT:
             self.log.forget(self.asked.number)
         if self.link is not None:
-            self.link.put(REQUEST, sent)
+            with suppress(OSError):  # it is gone: whoever listens to it will notice, and it is asked when it calls again
+                self.link.put(REQUEST, sent)
 
     def give_up(self) -> None:
         """Wait no longer for its answer."""

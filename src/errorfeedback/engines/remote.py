@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count, pairwise
+from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
@@ -108,22 +109,33 @@ class RemoteSession:
 
     def _attendance(self, absences: Absences, order: Order) -> list[bytes]:
         """What every host answers in a round. Who was away is asked as soon as it can be, and while too few have answered
-        also in the middle of the round, in place of who does not."""
+        also in the middle of the round, in place of who does not. Every time there is twice as long to answer: two hosts
+        that are slower than the deadline would be asked in each other's place for ever."""
         hosts, quorum = range(len(self.supports)), self.transport.quorum
-        answers = [AWAY for _ in hosts]
-        here = {k for k in hosts if k not in absences.away}
-        here |= self._welcome(absences, order, absences.away, quorum - len(here))
+        answers, refused, deadlines = [AWAY for _ in hosts], set[int](), 1
+        away, here = list(absences.away), {k for k in hosts if k not in absences.away}
         while True:
+            missing = quorum - sum(answer != AWAY for answer in answers)
+            here |= self._welcome(absences, order, away, refused, missing - len(here), deadlines)
             self._send("round", [self._request(order, k) if k in here else None for k in hosts])
             self.placed = set()
-            missing = quorum - sum(answer != AWAY for answer in answers)
-            others = [k for k in hosts if answers[k] == AWAY and k not in here]
-            new = self._in_time(min(missing, len(here)), others) if order.ctx.t else self._received()
+            others = [k for k in away if k not in here | refused]
+            new = self._in_time(missing, others, deadlines) if order.ctx.t else self._received()
             answers = [answer if answer != AWAY else new[k] for k, answer in enumerate(answers)]
-            away = [k for k, answer in enumerate(answers) if answer == AWAY]
-            if len(hosts) - len(away) >= min(quorum, len(hosts)):
+            if sum(answer != AWAY for answer in answers) >= quorum:
                 return answers
-            here = self._welcome(absences, order, away, quorum - len(hosts) + len(away))
+            away, here = [k for k in hosts if answers[k] == AWAY and k not in refused], set()
+            deadlines = self._twice(deadlines, away)
+
+    def _twice(self, deadlines: int, away: Sequence[int]) -> int:
+        """How long hosts have the next time; not for ever."""
+        if 2 * deadlines * (self.transport.deadline or inf) > self.transport.patience:
+            names = ", ".join(map(self.transport.name, away))
+            raise TimeoutError(
+                f"{names} did not answer, however often, for {self.transport.patience:g} seconds, and a round needs "
+                f"{self.transport.quorum}"
+            )
+        return 2 * deadlines
 
     def _said(self, absences: Absences, order: Order, k: int, answer: bytes) -> Message | str:
         """A host's message, where it took part, or why it did not; nobody is missing in round 0."""
@@ -140,9 +152,17 @@ class RemoteSession:
             self.transport.fail(k, why)
         return why
 
-    def _welcome(self, absences: Absences, order: Order, away: Collection[int], least: int) -> set[int]:
+    def _welcome(
+        self,
+        absences: Absences,
+        order: Order,
+        away: Collection[int],
+        refused: set[int],
+        least: int,
+        deadlines: int,
+    ) -> set[int]:
         """Bring those who were away to where the server is, as soon as they can be asked; wait while these are fewer than
-        `least`."""
+        `least`. Who cannot be brought there is among the `refused` for the rest of the round."""
         back = self.transport.returned(away, least) if away else []
         if not back:
             return set()
@@ -150,13 +170,15 @@ class RemoteSession:
         kept = None if order.kept is None else order.kept.place
         memories = {k: content((absences.hosts[k].memory, here, kept, ctx)) for k in back}
         self._send("recall", [memories.get(k) for k in range(len(self.supports))])
-        answers = self._in_time(0)
+        answers = self._in_time(0, deadlines=deadlines)
         for k in back:
             if answers[k][:1] == DONE:
                 absences.returned(k, order.ctx.t)
                 self.placed.add(k)
-            elif answers[k] != AWAY and least > 0:
-                self.transport.fail(k, answers[k][1 : 1 + LONG].decode(errors="replace"))
+            elif answers[k] != AWAY:
+                refused.add(k)
+                if len(away) - len(refused.intersection(away)) < least:  # nobody else could make up for it
+                    self.transport.fail(k, answers[k][1 : 1 + LONG].decode(errors="replace"))
         return self.placed & set(back)
 
     def _message(self, order: Order, k: int, answer: bytes) -> Message:
@@ -304,8 +326,8 @@ class RemoteSession:
     def _received(self) -> list[bytes]:
         return self._while_waiting(self.transport.receive)
 
-    def _in_time(self, least: int, others: Collection[int] = ()) -> list[bytes]:
-        return self._while_waiting(lambda: self.transport.receive_in_time(least, others))
+    def _in_time(self, least: int, others: Collection[int] = (), deadlines: int = 1) -> list[bytes]:
+        return self._while_waiting(lambda: self.transport.receive_in_time(least, others, deadlines))
 
     def _while_waiting(self, receive: Callable[[], list[bytes]]) -> list[bytes]:
         """Whoever ends the run in here finds hosts that cannot be told."""

@@ -17,6 +17,7 @@ import os
 import selectors
 import socket
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
@@ -234,7 +235,8 @@ class Listener:
         end = monotonic() + FAREWELL
         for member in self.members:
             if member.link is not None:
-                member.link.put(GOODBYE)
+                with suppress(OSError):  # it has gone before
+                    member.link.put(GOODBYE)
         while monotonic() < end and any(member.link is not None for member in self.members):
             self.turn(end - monotonic())  # nodes close the connection when they have heard it
 
@@ -268,17 +270,17 @@ class Streams(Transport):
             self.listener.turn(1.0)
         return [member.answer for member in self.members]
 
-    def receive_in_time(self, least: int, others: Collection[int] = ()) -> list[bytes]:
+    def receive_in_time(self, least: int, others: Collection[int] = (), deadlines: int = 1) -> list[bytes]:
         if self.deadline is None:
             return self.receive()
-        end = monotonic() + self.deadline
+        end = monotonic() + deadlines * self.deadline
         while self._waiting() and monotonic() < end:
             self.listener.turn(end - monotonic())
-        if self._answered() < least:
-            LOG.warning("a round needs %d nodes; waiting for %s", self.quorum, self._names(self._waiting()))
         while self._answered() + sum(self.members[k].is_free for k in others) < least:
+            names = self._names([*self._waiting(), *(self.members[k] for k in others)])
             if monotonic() > end + self.patience:
-                raise TimeoutError(f"{self._names(self._waiting())} did not answer for {self.patience:g} seconds")
+                raise TimeoutError(f"{names} did not answer for {self.patience:g} seconds, and a round needs {self.quorum}")
+            self._say(names)
             self.listener.turn(1.0)
         for member in self.members:
             member.give_up()
@@ -306,11 +308,15 @@ class Streams(Transport):
                 raise TimeoutError(
                     f"{names} did not come back for {self.patience:g} seconds, and a round needs {self.quorum}"
                 )
-            if monotonic() > self._said + SAY_AGAIN:
-                LOG.warning("a round needs %d nodes; waiting for %s", self.quorum, names)
-                self._said = monotonic()
+            self._say(names)
             self.listener.turn(1.0)
         return back
+
+    def _say(self, names: str) -> None:
+        """Who is waited for, now and then."""
+        if monotonic() > self._said + SAY_AGAIN:
+            LOG.warning("a round needs %d nodes; waiting for %s", self.quorum, names)
+            self._said = monotonic()
 
     def _answered(self) -> int:
         return sum(member.answer[:1] not in (b"", AWAY) for member in self.members)

@@ -84,8 +84,8 @@ def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
 
     >>> import errorfeedback as ef
     >>> A, x = np.random.default_rng(0).standard_normal((400, 3)), np.array([1.0, -2.0, 0.5])
-    >>> averaged(ef.least_squares(A, A @ x, clients=4)).x.round(1).tolist()
-    [1.0, -2.0, 0.5]
+    >>> bool(np.allclose(averaged(ef.least_squares(A, A @ x, clients=4)).x, x, rtol=0.1))
+    True
     """
     return alone(lambda seat: averaged_with_all(rows, l2))
 

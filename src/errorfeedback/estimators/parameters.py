@@ -28,6 +28,7 @@ class SharedParameters(TypedDict, total=False):
     fit_intercept: bool
     intercept: str
     scale: bool
+    own_models: bool
     max_iter: int
     tol: float
     budget: float | None
@@ -142,6 +143,7 @@ RULES: dict[str, Rule] = {
     "fit_intercept": OneOf((True, False)),
     "intercept": OneOf(INTERCEPTS),
     "scale": OneOf((True, False)),
+    "own_models": OneOf((True, False)),
     "max_iter": WholeNumber(0),
     "tol": AtLeast(0),
     "budget": AboveOrNone(0),

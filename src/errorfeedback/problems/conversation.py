@@ -61,6 +61,21 @@ def heard_by(number: int, said: Sequence[Any]) -> list[Any]:
     return [word.words[number] if isinstance(word, Each) else word for word in said]
 
 
+def check_alike(said: Sequence[Any], what: str) -> None:
+    """Refuse places that differ in what all must have alike.
+
+    >>> check_alike([14, 14, 15], "columns")
+    Traceback (most recent call last):
+        ...
+    ValueError: place 2 and place 0 differ in their columns: 15 and 14; they must have the same
+    """
+    for place, word in enumerate(said):
+        if type(word) is not type(said[0]) or word != said[0]:
+            raise ValueError(
+                f"place {place} and place 0 differ in their {what}: {word} and {said[0]}; they must have the same"
+            )
+
+
 def alone(begin: Begin[T]) -> T:
     """The result of a conversation with nobody else.
 

@@ -18,7 +18,7 @@ from scipy import sparse
 from errorfeedback.core import Lifted, Model, PerClient, Point, Round, RowMemory, Sample
 from errorfeedback.problems.base import Bounded, CurvatureBound, Dual, Normed, Prepared, Problem, Twice
 from errorfeedback.problems.blocks.base import Fill
-from errorfeedback.problems.conversation import Conversation, Seat
+from errorfeedback.problems.conversation import Conversation, Seat, check_alike
 from errorfeedback.problems.glm import GLM, layout_for
 from errorfeedback.sparsity.support import Support, runs
 
@@ -151,10 +151,8 @@ def shard_of_all(part: GLM, seat: Seat) -> Conversation[GLM]:
     kind = f"{part.loss} with {part.regularizer} in {part.dtype}"
     everyone = yield kind, part.width, mine[owned.indices], owned.sizes, part.fill, part.weight_sums
     kinds, widths, owns, sizes, fills, sums = zip(*everyone, strict=True)
-    if len(set(kinds)) > 1:
-        raise ValueError(f"the ranks' rows are for {min(kinds)} and for {max(kinds)}; they must be for the same")
-    if len(set(widths)) > 1:
-        raise ValueError(f"the ranks' rows have {min(widths)} and {max(widths)} columns; they must have the same")
+    check_alike(kinds, "loss")
+    check_alike(widths, "number of columns")
     for place, (counts, features) in enumerate(zip(sizes, owns, strict=True)):
         check_owned(place, counts, features, part.width // q)
     columns, indices = np.unique(np.concatenate(owns), return_inverse=True)

@@ -21,7 +21,7 @@ class Begin:
     """
 
     x: PerColumn
-    """One number per column of the data."""
+    """One entry per column of the data."""
     bits: int = 0
     """That all clients together have sent for it."""
     since: float = nan

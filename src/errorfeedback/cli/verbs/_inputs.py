@@ -19,6 +19,7 @@ DATA = "LIBSVM, .csv, .tsv, .parquet, .npz, a known name (a9a, ...), or a folder
 LOSS = "logistic (default), squared_hinge, squared (what --regression is), huber, or poisson, for counts."
 HUBER_WIDTH = "With --loss huber: errors up to this are squared, in the units of the target."
 MULTI_CLASS = "More than two classes: multinomial (default), or ovr, each against the rest."
+OWN_MODELS = "Begin at the mean of what models the clients' own rows make, where they have rows enough."
 CLIENTS = 10
 """Where nobody says how many, and at most one per row."""
 
@@ -41,6 +42,7 @@ class Inputs(ColumnOptions):
     l2: Annotated[float, typer.Option(min=0, help="Weight of ||x||^2 / 2.")] = 1e-4
     intercept: Annotated[str, typer.Option(help="topk, exact (with --k: sent every round), or none.")] = "topk"
     scale: Annotated[bool, typer.Option(help="Bring features to like size first (with --k: to the same curvature).")] = True
+    own_models: Annotated[bool, typer.Option(help=OWN_MODELS)] = True
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal, and of what is random in a method.")] = 0
 
 

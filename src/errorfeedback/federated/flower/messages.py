@@ -1,7 +1,8 @@
 """The path of plain Flower messages: one message to every node for each request, and its reply is the answer.
 
 A message whose node died is never delivered again, so a request that stays without an answer is sent once more: nodes do it
-once (`clients.exactly_once`), and answer with the same bytes.
+once (`clients.exactly_once`), and answer with the same bytes. Whichever answer comes first counts: a node that was slow, and
+not dead, does one message after the other.
 """
 
 from __future__ import annotations
@@ -58,25 +59,29 @@ class Messages(Transport):
         """The answers to these requests, by host."""
         answers: dict[int, bytes] = {}
         reasons: dict[int, str] = {}
+        hosts: dict[str, int] = {}  # by the messages that they have not answered yet
         for _ in range(TRIES):
-            self._ask(waiting, answers, reasons)
+            self._ask(waiting, hosts, answers, reasons)
             if not waiting:
                 break
         for late in waiting:
             self.fail(late, reasons.get(late, f"no answer to {TRIES} messages, {AGAIN:g} seconds each"))
         return answers
 
-    def _ask(self, waiting: dict[int, bytes], answers: dict[int, bytes], reasons: dict[int, str]) -> None:
-        """Send what is without an answer, and take the answers that come in time."""
+    def _ask(
+        self, waiting: dict[int, bytes], hosts: dict[str, int], answers: dict[int, bytes], reasons: dict[int, str]
+    ) -> None:
+        """Send what is without an answer, and take the answers that come in time, to whichever message."""
         fields = {k: {"assignment": self.assignment, "request": request} for k, request in waiting.items()}
         sent = self.grid.push_messages([message_to(self.nodes[k], QUERY, each) for k, each in fields.items()])
-        hosts, end = dict(zip(sent, fields, strict=True)), time.monotonic() + AGAIN
-        while hosts and time.monotonic() < end:
+        hosts |= dict(zip(sent, fields, strict=True))
+        end = time.monotonic() + AGAIN
+        while any(hosts.get(name) in waiting for name in sent) and time.monotonic() < end:
             for reply in self.grid.pull_messages(set(hosts)):
                 k = hosts.pop(reply.metadata.reply_to_message_id)
                 if reply.has_error():
                     reasons[k] = reply.error.reason or f"Flower's error {reply.error.code}"
-                else:
+                elif k in waiting:
                     answers[k] = heard(reply, "answer")
                     del waiting[k]
             time.sleep(POLL)

@@ -44,7 +44,13 @@ def hook(ddp: DistributedDataParallel, method: Method | MethodOf, *, seed: int =
     group = ddp.process_group
     process = ProcessRank(dist.get_rank(group), dist.get_world_size(group), seed)
     made = Hook(ddp, method, process)
-    ddp.register_comm_hook(made, _run)
+    try:
+        ddp.register_comm_hook(made, _run)
+    except RuntimeError as error:
+        raise ValueError(
+            "the model has a communication hook already, and DDP takes one; wrap the module anew: "
+            "DistributedDataParallel(ddp.module)"
+        ) from error
     return made
 
 
