@@ -126,7 +126,7 @@ def test_the_library_is_given_the_same_objective(small: Objective) -> None:
 
 def test_we_are_read_from_the_runs_own_books(small: Objective) -> None:
     curve = ours(small, BYTES, small.level(1e-2), 200)
-    assert curve.f[0] == pytest.approx(small.start)
+    assert curve.f[0] < small.start  # the mean of the clients' own models
     assert curve.first(small.level(1e-2)) is not None
     assert np.all(np.diff(curve.total) > 0)
     assert np.all(curve.slowest_up >= curve.up)

@@ -11,6 +11,7 @@ import errorfeedback as ef
 from errorfeedback.compressors.few_bits import kept_share
 from errorfeedback.compressors.rounded import coding_of
 from errorfeedback.downlinks.base import Broadcast, Step, heard
+from errorfeedback.wire.coding import FULL
 
 PROBLEM = pair("logistic", n=7, d=40, fill=0.2)[0]
 
@@ -134,6 +135,10 @@ def test_the_first_x_is_told_where_it_is_not_zero(downlink):
     few[[3, 17]] = 1.0, -2.0
     some = ef.solve(PROBLEM, ef.EF21(ef.TopK(1)), ef.Constant(0.1), x0=few, **options)
     whole = ef.solve(PROBLEM, ef.EF21(ef.TopK(1)), ef.Constant(0.1), x0=np.ones(40), **options)
-    assert some.history["downlink_bits"][0] == Broadcast(few, np.array([3, 17])).frames(support).cost(0, 64).bits
-    assert some.history["downlink_bits"][0] < whole.history["downlink_bits"][0]
-    assert whole.history["downlink_bits"][0] == 64 * support.size + 32 * support.n
+    bits = Broadcast(few, np.array([3, 17])).frames(support).cost(0, 64).bits
+    if downlink.codings == (FULL,):
+        assert some.history["downlink_bits"][0] == bits < whole.history["downlink_bits"][0]
+        assert whole.history["downlink_bits"][0] == 64 * support.size + 32 * support.n
+    else:  # as a step of few bits where that is shorter (tests/engines/test_first_x.py)
+        assert some.history["downlink_bits"][0] <= bits
+        assert whole.history["downlink_bits"][0] <= 64 * support.size + 32 * support.n

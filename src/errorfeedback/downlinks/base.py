@@ -140,15 +140,17 @@ class Broadcast:
         return (counts if answers is None else counts * answers), included
 
 
-def first_told(x: Model, codings: Sequence[Coding]) -> Broadcast | None:
-    """The first x, to clients that start from zero: as a step of few bits, where that is all of it."""
+def first_told(x: Model, codings: Sequence[Coding], support: Support) -> Broadcast | None:
+    """The first x, to clients that start from zero: what is not zero of it, or all as a step of few bits, where that is all
+    of it and shorter."""
     if not x.any():
         return None
+    ways = [Broadcast(x, np.flatnonzero(x))]
     for coding in codings:
         values, units = coding.rounded(x, np.array([len(x)]))
         if coding is not FULL and np.array_equal(values, x):
-            return Broadcast(x, coding=coding, unit=float(units[0]))
-    return Broadcast(x, np.flatnonzero(x))
+            ways.append(Broadcast(x, coding=coding, unit=float(units[0]) if len(units) else 0.0))
+    return min(ways, key=lambda way: way.frames(support).cost(0, 8 * x.itemsize).bits)
 
 
 def step_bits(broadcast: Broadcast | None) -> int:

@@ -133,7 +133,7 @@ class Server:
             direction=self.direction.start(x),
             rule=self.stepsize.start(self.theory, self.method),
             downlink=self.downlink.start(x),
-            broadcast=first_told(x, self.downlink.codings),
+            broadcast=first_told(x, self.downlink.codings, self.theory.support),
             first=None if isnan(self.since) else self.since,
         )
 
