@@ -21,19 +21,9 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.docstrings import joined
 from errorfeedback.estimators.doubts import doubts_about
-from errorfeedback.estimators.earlier import Earlier
+from errorfeedback.estimators.earlier import Earlier, fitting
 from errorfeedback.estimators.held_out import HeldOut, HeldOutRows, by_client
-from errorfeedback.estimators.objective import (
-    Objective,
-    Preparation,
-    by_density,
-    even,
-    from_own_models,
-    penalised,
-    row_weights,
-    to_one,
-    with_ones,
-)
+from errorfeedback.estimators.objective import Objective, even, penalised, preparation, row_weights, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
 from errorfeedback.estimators.training import Trained, TrainingSettings, train
 from errorfeedback.planner.network import Links, Network
@@ -216,16 +206,9 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         yield from agree(lambda: {"estimator": type(self).__name__, **self.get_params()}, seat)
         A, target, weights, clients = self._rows(X, y, sample_weight, groups)
         rows = yield from self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, seat)
-        prepare = self._preparation()
+        begins = self.own_models and not self.l1 and self._last is None
+        prepare = preparation(scale=self.scale, top_k=self.k is not None, own_models=begins)
         return (yield from penalised(rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, prepare=prepare, seat=seat))
-
-    def _preparation(self) -> Preparation | None:
-        if not self.scale:
-            return None
-        if self.k is not None:
-            return to_one
-        warm = self.warm_start and "coef_" in vars(self)
-        return from_own_models if self.own_models and not self.l1 and not warm else by_density
 
     @abstractmethod
     def _losses(
@@ -357,7 +340,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 networks=self._networks(objective),
                 tolerance=self.tol,
             ),
-            x0=self._start(objective) if earlier is None else earlier.start,
+            x0=fitting(self._last, objective.problem.width) if earlier is None else earlier.start,
             stop=stops,
             held=held,
             watch=watch,
@@ -387,19 +370,13 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         texts = [self.network] if isinstance(self.network, str) else list(self.network)
         return tuple(Links.parse(texts).of(objective.clients.tolist()))
 
-    def _start(self, objective: Objective) -> PerColumn | None:
+    @property
+    def _last(self) -> PerColumn | None:
+        """The model that a warm start goes on from, one number per column of the data."""
         if not (self.warm_start and "coef_" in vars(self)):
             return None
         known = np.atleast_2d(self.coef_)
-        if self.fit_intercept:
-            known = np.column_stack([known, np.atleast_1d(self.intercept_)])
-        width = objective.problem.width
-        if known.size != width:
-            raise ValueError(
-                f"warm_start: the last model has {known.size} numbers, the new one {width}; "
-                "features and classes must be the same, or set warm_start=False"
-            )
-        return known.T.ravel()
+        return (np.column_stack([known, np.atleast_1d(self.intercept_)]) if self.fit_intercept else known).T.ravel()
 
     def become(self, x: PerColumn, models: int) -> None:
         """The model with these numbers, one per column of the data."""

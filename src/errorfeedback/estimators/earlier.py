@@ -20,3 +20,13 @@ class Earlier:
     bytes_up: float
     """Of a client that was in it, on average."""
     bytes_down: float
+
+
+def fitting(last: PerColumn | None, width: int) -> PerColumn | None:
+    """The model to go on from, refused where the new one has other numbers."""
+    if last is not None and last.size != width:
+        raise ValueError(
+            f"warm_start: the last model has {last.size} numbers, the new one {width}; "
+            "features and classes must be the same, or set warm_start=False"
+        )
+    return last

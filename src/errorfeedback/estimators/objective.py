@@ -102,6 +102,15 @@ def to_one(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]
     return (yield from scaled_with_all(rows, 1.0, 0.0)), None
 
 
+def preparation(*, scale: bool, top_k: bool, own_models: bool) -> Preparation | None:
+    """What is done before a run that may do all of that."""
+    if not scale:
+        return None
+    if top_k:
+        return to_one
+    return from_own_models if own_models else by_density
+
+
 def penalised(
     rows: GLM, *, intercept: bool, l1: float, l2: float, prepare: Preparation | None, seat: Seat
 ) -> Conversation[Objective]:
