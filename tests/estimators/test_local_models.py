@@ -100,6 +100,19 @@ def test_rounding_costs_a_tenth_of_the_clients_disagreement_at_most_and_no_more_
     assert np.array_equal(MENU[k].rounded(begin.x, np.array([D]))[0], begin.x)
 
 
+@pytest.mark.parametrize(("share", "used"), [(0.098, True), (0.102, False)])
+def test_a_tenth_is_a_tenth(share, used):
+    """The disagreement is such that rounding to 6 bits costs that share of it."""
+    A, y, clients = table()
+    scaling = ef.scaled(ef.logistic(A, y, clients), power=None, l2=L2)
+    x, curvature, coding = np.array([1.0, -0.3, 0.77, 0.2, 0.01]), np.arange(1.0, 6.0), MENU[2]
+    z = x / scaling.scale
+    rounded = coding.rounded(z, np.array([D]))[0]
+    noise = curvature @ (scaling.scale * (rounded - z)) ** 2 / share
+    begin = local_models.Averaged(x, curvature, noise, 0.0, 0).begin(scaling)
+    assert np.array_equal(begin.x, rounded) == used
+
+
 def mean_words(rows, i):
     """What client i says alone."""
     alone = rows.shard(i, i + 1)
