@@ -42,7 +42,7 @@ def precision(dtype: DTypeLike) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class RowMemory:
-    """Numbers that clients keep for their rows, and how many rows each of them has.
+    """Numbers that clients keep for what each of them has more or fewer of: rows, or pairs of features.
 
     >>> import numpy as np
     >>> memory = RowMemory(values=np.zeros(5), counts=np.array([2, 3]))  # two clients
@@ -51,9 +51,9 @@ class RowMemory:
     """
 
     values: PerRow
-    """The rows of a client together, in client order."""
+    """Those of a client together, in client order."""
     counts: Integers
-    """Rows of every client."""
+    """How many every client has."""
 
 
 @dataclass(slots=True)

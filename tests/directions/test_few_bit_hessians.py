@@ -14,7 +14,7 @@ import errorfeedback as ef
 from errorfeedback.clients.bending import Bending
 from errorfeedback.core import Point, Round
 from errorfeedback.directions import few_bit_hessians
-from errorfeedback.directions.base import Hessians
+from errorfeedback.directions.base import Asking, Hessians
 from errorfeedback.directions.few_bit_hessians import noise
 from errorfeedback.sparsity.pairs import pairs_of, symmetric
 
@@ -30,12 +30,19 @@ def instance(kind, seed):
 
 def error_and_lambda(problem, compressor, x):
     """The largest eigenvalue of what is missing from the mean Hessian, in units, and the damping."""
-    bending = Bending(problem, compressor)
+    bending, pairs = Bending(problem, Asking(compressor)), pairs_of(problem.support)
     message = bending.message(Point(shared=x), Round(0, 0))
-    truth = np.empty(bending.pairs.size)
+    truth = np.empty(pairs.size)
     problem.hessians(Point(shared=x), truth)
-    missing = bending.pairs.scatter(truth - bending.estimate) / problem.n
-    return np.abs(np.linalg.eigvalsh(symmetric(missing, problem.d))).max(), noise(message.telemetry[:, 0], problem.support)
+    missing = pairs.scatter(truth - bending.estimate.values) / problem.n
+    error = np.abs(np.linalg.eigvalsh(symmetric(missing, problem.d))).max()
+    return error, noise(told(problem, message.telemetry[:, 0]))
+
+
+def told(problem, missing):
+    """Hessians of which that is missing, and nothing else is said."""
+    d = problem.d
+    return Hessians(np.zeros(d * (d + 1) // 2), missing, np.ones(d), np.zeros(d), problem.support)
 
 
 KINDS = ("dense", "sparse", "few clients")
@@ -67,7 +74,7 @@ def test_lambda_is_above_random_errors_and_not_four_times_them(seed):
     pairs = pairs_of(problem.support)
     sizes = 10.0 ** rng.uniform(-1, 1, problem.n)
     mean = pairs.scatter(pairs.repeat(sizes) * rng.choice([-1.0, 1.0], pairs.size)) / problem.n
-    error, lam = np.abs(np.linalg.eigvalsh(symmetric(mean, problem.d))).max(), noise(sizes, problem.support)
+    error, lam = np.abs(np.linalg.eigvalsh(symmetric(mean, problem.d))).max(), noise(told(problem, sizes))
     assert error <= 1.05 * lam <= 4 * error
 
 
@@ -217,11 +224,11 @@ def test_hessians_in_every_round_end_after_ten_of_them_and_come_back_where_nothi
 
 def test_clients_whose_hessians_are_not_finite_send_nothing_and_remember_nothing():
     problem = ef.logistic(np.eye(4), [1, -1, 1, -1], clients=2)
-    bending = Bending(problem, ef.PowersOfTwo(4))
+    bending = Bending(problem, Asking(ef.PowersOfTwo(4)))
     bending.message(Point(shared=np.zeros(4)), Round(0, 0))
-    before = bending.estimate.copy()
+    before = bending.estimate.values.copy()
     assert before.any()
     message = bending.message(Point(shared=np.full(4, np.nan)), Round(1, 0))
-    assert np.array_equal(bending.estimate, before)
+    assert np.array_equal(bending.estimate.values, before)
     assert not message.lifted().any()
     assert np.isfinite(message.telemetry).all()

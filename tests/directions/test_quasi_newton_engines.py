@@ -22,6 +22,8 @@ DIRECTIONS = {
     "start": ef.Curvature(FEW, price=2.0),
     "late": ef.Curvature(FEW, price=3.0, tolerance=1e-12),
     "whole Hessians": ef.Curvature(price=2.0),
+    "of three": ef.Curvature(ef.Uniform(10), price=2.0, clients=3),
+    "of one, late": ef.Curvature(FEW, price=3.0, tolerance=1e-12, clients=1),
 }
 UP = ef.EF21(FEW, "compressed")
 each_direction = pytest.mark.parametrize("name", DIRECTIONS)

@@ -109,21 +109,22 @@ def test_rank_r_is_the_best_matrix_of_its_rank_and_its_alpha_is_reached(rank):
 def test_what_fednl_inverts_is_never_below_the_hessian_and_no_larger_than_it_says():
     """H + l I >= hess f(x), and l is at most sqrt(2) times the mean of the norms (and what 16 bits round)."""
     problem, direction = logistic(), ef.FedNL(ef.TopK(4))
-    bending, state = Bending(problem, direction.compressor), direction.start(np.zeros(5))
+    bending, state = Bending(problem, direction.hessians), direction.start(np.zeros(5))
+    pairs = pairs_of(problem.support)
     for t in range(4):
         x = np.random.default_rng(t).standard_normal(5)
         message = bending.message(Point(shared=x), Round(t, 0))
-        mean = bending.pairs.scatter(message.lifted()) / problem.n
+        mean = pairs.scatter(message.lifted()) / problem.n
         answer = Hessians(mean, message.telemetry[:, 0], np.ones(5), np.zeros(5), problem.support)
         state = direction.bent(state, answer)
-        truth = np.empty(bending.pairs.size)
+        truth = np.empty(pairs.size)
         problem.hessians(Point(shared=x), truth)
         inverted = np.array([state.metric.times(unit) for unit in np.eye(5)])
-        exact = symmetric(bending.pairs.scatter(truth) / problem.n, 5)
+        exact = symmetric(pairs.scatter(truth) / problem.n, 5)
         assert np.linalg.eigvalsh(inverted - exact).min() >= -1e-12
         l = np.mean(np.diag(inverted - symmetric(state.triangle, 5)))  # noqa: E741
-        ends = bending.pairs.indptr
-        missing = [symmetric((truth - bending.estimate)[ends[i] : ends[i + 1]], 5) for i in range(problem.n)]
+        ends = pairs.indptr
+        missing = [symmetric((truth - bending.estimate.values)[ends[i] : ends[i + 1]], 5) for i in range(problem.n)]
         norms = np.mean([np.linalg.norm(each) for each in missing])
         assert norms <= l * (1 + 1e-3) <= 1.45 * norms
 
@@ -177,7 +178,7 @@ def test_giant_on_features_of_one_owner_each_is_newtons_method_too():
 @pytest.mark.parametrize("scaled", [False, True])
 def test_products_with_hessians_are_those_of_the_matrices(scaled):
     problem = ef.scaled(logistic()) if scaled else logistic()
-    x, pairs = np.full(5, 0.3), Bending(problem, ef.Identity()).pairs
+    x, pairs = np.full(5, 0.3), pairs_of(problem.support)
     triangles, v = np.empty(pairs.size), np.random.default_rng(0).standard_normal(problem.support.size)
     problem.hessians(Point(shared=x), triangles)
     product = problem.hessian_times(Point(shared=x), v)

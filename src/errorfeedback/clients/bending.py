@@ -2,18 +2,18 @@
 
     H_i = H_i + C(hess f_i(x) - H_i),    H_i = 0 at first,
 
-over the pairs of every client's features, in rounds in which the server asks. With its message a client tells the root mean
-square of what is still missing, so that the server knows how much to trust the small eigenvalues of the mean.
+over the pairs of every client's features, in rounds in which the server asks; all clients tell, or some of them
+(`directions.base.Asking`). With its message a client tells the root mean square of what is still missing, so that the
+server knows how much to trust the small eigenvalues of the mean.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
-from errorfeedback.compressors.base import Contractive, Operator
-from errorfeedback.core import Lifted, Point, Round
+from errorfeedback.compressors.base import Operator
+from errorfeedback.core import Integers, Lifted, Point, Round, RowMemory
+from errorfeedback.directions.base import Asking
 from errorfeedback.problems.base import Problem, Twice
 from errorfeedback.sparsity.pairs import pairs_of
 from errorfeedback.sparsity.support import Support
@@ -31,33 +31,80 @@ def bend_key(ctx: Round) -> Round:
     return Round(CURVATURE_ROUNDS + ctx.t, ctx.seed)
 
 
+def nothing_told(support: Support) -> RowMemory:
+    """The estimates of clients that have not been asked."""
+    return RowMemory(np.zeros(0), np.zeros(support.n, dtype=np.int64))
+
+
+class Tellers:
+    """The clients of a shard that tell their Hessians."""
+
+    def __init__(self, problem: Problem, asking: Asking, seed: int) -> None:
+        support = problem.support
+        self.seed, self.pairs = seed, pairs_of(asking.told_by(support, seed))
+        self.compress: Operator = asking.compressor.on(self.pairs)
+        places = asking.tellers(support, seed)
+        self.parts = [(lo, hi, _twice(problem, lo, hi)) for lo, hi in _stretches(places)]
+        self.counts = np.zeros(support.n, dtype=np.int64)
+        self.counts[places] = self.pairs.sizes
+        self.segments = support.indptr
+
+    def hessians(self, at: Point) -> Lifted:
+        """Theirs, where they stand."""
+        out, start = Lifted(np.empty(self.pairs.size)), 0
+        for lo, hi, part in self.parts:
+            end = start + int(self.counts[lo:hi].sum())
+            there = at if at.own is None else Point(own=Lifted(at.own[self.segments[lo] : self.segments[hi]]))
+            part.hessians(there, Lifted(out[start:end]))
+            start = end
+        return out
+
+
 class Bending:
     """The Hessian estimates of a shard's clients."""
 
-    def __init__(self, problem: Problem, compressor: Contractive) -> None:
+    def __init__(self, problem: Problem, asking: Asking) -> None:
         if not (isinstance(problem, Twice) and problem.bends):
             raise ValueError(f"{type(problem).__name__} has no Hessians to tell; use ef.LBFGS() in place of ef.Curvature()")
-        self.problem: Twice = problem
-        self.compressor = compressor
-        self.estimate = Lifted(np.zeros(0))
+        self.problem: Problem = problem
+        self.asking = asking
+        self.estimate = nothing_told(problem.support)
+        self._tellers: Tellers | None = None
 
-    @cached_property
-    def pairs(self) -> Support:
-        """Made when they are first asked for: many runs never are."""
-        return pairs_of(self.problem.support)
+    def tellers(self, seed: int) -> Tellers | None:
+        """Made when they are first asked: many runs never ask. None where none of these clients tells."""
+        if not len(self.asking.tellers(self.problem.support, seed)):
+            return None
+        if self._tellers is None or self._tellers.seed != seed:
+            self._tellers = Tellers(self.problem, self.asking, seed)
+        return self._tellers
 
-    @cached_property
-    def compress(self) -> Operator:
-        return self.compressor.on(self.pairs)
-
-    def message(self, at: Point, ctx: Round) -> Message:
-        """What the clients send of their Hessians where they stand."""
-        if not len(self.estimate):
-            self.estimate = Lifted(np.zeros(self.pairs.size))
-        truth = Lifted(np.empty(self.pairs.size))
-        self.problem.hessians(at, truth)
-        np.copyto(truth, self.estimate, where=~np.isfinite(truth))  # a step too long, which is undone: it says nothing
-        message = self.compress.track(self.estimate, Lifted(truth.copy()), bend_key(ctx))
-        missing = np.sqrt(self.pairs.norms2(Lifted(truth - self.estimate)) / self.pairs.sizes)
+    def message(self, at: Point, ctx: Round) -> Message | None:
+        """What those who tell send of their Hessians where they stand; None where nobody does."""
+        tell = self.tellers(ctx.seed)
+        if tell is None:
+            return None
+        if not len(self.estimate.values):
+            self.estimate = RowMemory(np.zeros(tell.pairs.size), tell.counts)
+        estimate, truth = Lifted(self.estimate.values), tell.hessians(at)
+        np.copyto(truth, estimate, where=~np.isfinite(truth))  # a step too long, which is undone: it says nothing
+        message = tell.compress.track(estimate, Lifted(truth.copy()), bend_key(ctx))
+        missing = np.sqrt(tell.pairs.norms2(Lifted(truth - estimate)) / tell.pairs.sizes)
         message.telemetry = truncated(missing[:, None], MISSING_BITS)
         return message
+
+
+def _stretches(places: Integers) -> list[tuple[int, int]]:
+    """Runs of places in a row.
+
+    >>> _stretches(np.array([1, 2, 5]))
+    [(1, 3), (5, 6)]
+    """
+    cuts = np.flatnonzero(np.diff(places) != 1) + 1
+    return [(int(run[0]), int(run[-1]) + 1) for run in np.split(places, cuts) if len(run)]
+
+
+def _twice(problem: Problem, lo: int, hi: int) -> Twice:
+    part = problem if (lo, hi) == (0, problem.n) else problem.shard(lo, hi)
+    assert isinstance(part, Twice), "a part of a problem has Hessians as the whole has"
+    return part

@@ -1,8 +1,8 @@
 """The clients' memory in client order: joined from any number of shards, cut into any number of shards.
 
 A memory is None, a number or text, or a tuple, list, dict or dataclass of memories, or an array with one entry (of any
-shape) per position of the lifted space, one per pair of a client's features, or one per client; an empty array stands for
-nothing yet. What has one number per row is a `RowMemory`. What is the same on every shard is `Shared`, whatever its shape.
+shape) per position of the lifted space or one per client; an empty array stands for nothing yet. What has one number per
+row, or per pair of a client's features, is a `RowMemory`. What is the same on every shard is `Shared`, whatever its shape.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from errorfeedback.core import RowMemory
 from errorfeedback.sparsity.support import Support
 from errorfeedback.storage.packing import fingerprint
 
-Lengths: TypeAlias = tuple[int, int, int]
-"""How many clients a shard has, how many positions of the lifted space, and how many of that of pairs."""
+Lengths: TypeAlias = tuple[int, int]
+"""How many clients a shard has, and how many positions of the lifted space."""
 
 
 def lengths_of(support: Support) -> Lengths:
-    return support.n, support.size, int((support.sizes * (support.sizes + 1) // 2).sum())
+    return support.n, support.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ def joined_memory(parts: Sequence[Any]) -> Any:
 
 def cut_memory(memory: Any, lengths: Sequence[Lengths]) -> list[Any]:
     """One memory per shard, where shards of these lengths come one after the other."""
-    clients, positions, pairs = (np.concatenate([[0], np.cumsum(column)]) for column in zip(*lengths, strict=True))
-    ends = {int(each[-1]): each for each in (pairs, positions, clients, np.zeros_like(clients))}
+    clients, positions = (np.concatenate([[0], np.cumsum(column)]) for column in zip(*lengths, strict=True))
+    ends = {int(each[-1]): each for each in (positions, clients, np.zeros_like(clients))}
 
     def piece(array: np.ndarray[Any, Any] | RowMemory, k: int) -> np.ndarray[Any, Any] | RowMemory:
         if isinstance(array, RowMemory):
@@ -73,8 +73,8 @@ def cut_memory(memory: Any, lengths: Sequence[Lengths]) -> list[Any]:
             return RowMemory(array.values[first:last].copy(), array.counts[lo:hi].copy())
         if len(array) not in ends:
             raise ValueError(
-                f"a client memory has {len(array)} entries; it must have one per position ({positions[-1]}), "
-                f"one per pair ({pairs[-1]}) or one per client ({clients[-1]})"
+                f"a client memory has {len(array)} entries; it must have one per position ({positions[-1]}) "
+                f"or one per client ({clients[-1]})"
             )
         return array[ends[len(array)][k] : ends[len(array)][k + 1]].copy()
 

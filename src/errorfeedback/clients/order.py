@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Model, Round
+from errorfeedback.directions.base import Asking
 from errorfeedback.downlinks.base import Broadcast, Downlink
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probes
@@ -34,8 +34,8 @@ class Setup:
     """(d,): the first x."""
     commands: bool
     """Clients are told in every round what to do with their memory."""
-    curvature: Contractive | None = None
-    """How what is missing from the clients' Hessian estimates is compressed, where the server may ask for it."""
+    curvature: Asking | None = None
+    """How clients tell what is missing from their Hessian estimates, where the server may ask for it."""
 
 
 Place: TypeAlias = tuple[Model, Any]

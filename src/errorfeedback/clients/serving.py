@@ -131,11 +131,12 @@ class Host(Answering):
     def _bent(self, message: Message, k: int) -> bytes:
         """The frames of the curvature."""
         bending = self.part.shards[k].bending
-        assert bending is not None, "it was asked"
+        tellers = None if bending is None else bending.tellers(self.ctx.seed)
+        assert tellers is not None, "it was asked, and told"
         assert message.telemetry is not None, "it says what is missing"
         missing = patterns(message.telemetry, MISSING_WIDTHS)
-        key, message = bend_key(self.ctx), bending.compress.folded(message)
-        return encode(message, bending.compress.known(key), key, missing, MISSING_WIDTHS).tobytes()
+        key, message = bend_key(self.ctx), tellers.compress.folded(message)
+        return encode(message, tellers.compress.known(key), key, missing, MISSING_WIDTHS).tobytes()
 
     def _hear(self, frames: Bytes, flags: int, listening: bool) -> Verdict:
         """Go where the server's x is; what is to be done with the clients' memory."""

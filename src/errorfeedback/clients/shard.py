@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import Timer
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 from errorfeedback.clients.bending import Bending
 from errorfeedback.clients.memory import Lengths, copied, lengths_of
 from errorfeedback.clients.order import Order, Setup
-from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import Floats, Lifted, Model, PerClient, Point, Round
+from errorfeedback.directions.base import Asking
 from errorfeedback.methods.base import Method
 from errorfeedback.methods.node import Node
 from errorfeedback.probes.base import Probe, Probes, cut
@@ -42,7 +42,7 @@ NOTICE = "compiling the kernels for this kind of problem (they are kept for the 
 class Shard:
     """The clients' side of a run. `scratch` may be shared with other shards."""
 
-    def __init__(self, problem: Problem, method: Method, scratch: Lifted, curvature: Contractive | None = None) -> None:
+    def __init__(self, problem: Problem, method: Method, scratch: Lifted, curvature: Asking | None = None) -> None:
         self.problem, self.method = problem, method
         self.bending = None if curvature is None else Bending(problem, curvature)
         self.node = Node(problem, method.compressor.on(problem.support), scratch)
@@ -133,7 +133,7 @@ def shards_of(problem: Problem, setup: Setup, lo: int, hi: int, count: int) -> l
     """The clients lo, ..., hi - 1 in `count` shards that take turns on one scratch vector, ready for rounds."""
     ends = [lo + (hi - lo) * k // count for k in range(count + 1)]
     method, x, curvature = setup.method, setup.x, setup.curvature
-    _compile(problem.shard(lo, lo + 1), method, x, curvature)
+    _compile(problem.shard(lo, lo + 1), method, x, None if curvature is None else replace(curvature, clients=None))
     whole = (lo, hi, count) == (0, problem.n, 1) and not isinstance(problem, Spread)
     parts = [problem] if whole else [problem.shard(a, b) for a, b in pairwise(ends)]
     scratch = Lifted(np.empty(max(part.support.size for part in parts), dtype=problem.dtype))
@@ -144,7 +144,7 @@ def shards_of(problem: Problem, setup: Setup, lo: int, hi: int, count: int) -> l
     return shards
 
 
-def _compile(problem: Problem, method: Method, x: Model, curvature: Contractive | None) -> None:
+def _compile(problem: Problem, method: Method, x: Model, curvature: Asking | None) -> None:
     """Two rounds of one client, so that no kernel is compiled while the clock runs; says so when it takes a moment."""
     notice = Timer(NOTICE_AFTER, logging.getLogger("errorfeedback").warning, [NOTICE])
     notice.start()

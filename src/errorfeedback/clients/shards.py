@@ -51,8 +51,8 @@ class LocalSession:
 
     @property
     def lengths(self) -> Lengths:
-        clients, positions, pairs = zip(*(shard.lengths for shard in self.shards), strict=True)
-        return sum(clients), sum(positions), sum(pairs)
+        clients, positions = zip(*(shard.lengths for shard in self.shards), strict=True)
+        return sum(clients), sum(positions)
 
     def close(self) -> None:
         self.shards.clear()

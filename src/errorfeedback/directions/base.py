@@ -7,11 +7,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from errorfeedback.compressors.base import Contractive
-from errorfeedback.core import Floats, Model, PerClient
+from errorfeedback.core import Floats, Integers, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
 from errorfeedback.sums import Quadratic
+
+TELLERS = 0x7E11
+"""Keys who tells: no other draw of a run begins with it."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How clients tell their Hessians where the server asks for them."""
+
+    compressor: Contractive
+    """Of what is missing from a client's estimate."""
+    clients: int | None = None
+    """How many tell: the same ones whenever they are asked, drawn by the run's seed. None: all."""
+
+    def among(self, n: int, seed: int) -> Integers:
+        """The numbers of those who tell, of n clients in all.
+
+        >>> from errorfeedback.compressors.identity import Identity
+        >>> Asking(Identity(), clients=3).among(10, seed=0).tolist()
+        [0, 5, 6]
+        """
+        if self.clients is None or self.clients >= n:
+            return np.arange(n)
+        return np.sort(np.random.default_rng((TELLERS, seed)).permutation(n)[: self.clients])
+
+    def tellers(self, support: Support, seed: int) -> Integers:
+        """The places of those who tell among the clients of a shard."""
+        numbers = self.among(support.n_total, seed) - support.first
+        return numbers[(numbers >= 0) & (numbers < support.n)]
+
+    def told_by(self, support: Support, seed: int) -> Support:
+        """The features of those who tell among the clients of a shard."""
+        before = int(np.count_nonzero(self.among(support.n_total, seed) < support.first))
+        return support.of(self.tellers(support, seed), before, min(self.clients or support.n_total, support.n_total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +55,10 @@ class Hessians:
     """What the clients told of their Hessians, and what the server knows beside it."""
 
     mean: Model
-    """The mean of what was missing from the clients' estimates: an upper triangle (`sparsity.pairs`), in units."""
+    """The mean over all clients of what was missing from their estimates, 0 for those who do not tell: an upper triangle
+    (`sparsity.pairs`), in units."""
     missing: PerClient
-    """The root mean square of what is still missing."""
+    """The root mean square of what is still missing; nan for those who have not told."""
     units: Model
     """(d,): the entry (j, k) of a Hessian was told times u_j u_k."""
     l2: Floats
@@ -64,8 +101,8 @@ class Direction(ABC):
         return None, state
 
     @property
-    def hessians(self) -> Contractive | None:
-        """How clients compress their Hessians, where the direction may ask for them."""
+    def hessians(self) -> Asking | None:
+        """How clients tell their Hessians, where the direction may ask for them."""
         return None
 
     def asks(self, state: Any, gained: float | None) -> bool:

@@ -21,7 +21,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.low_rank import LowRank
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model
-from errorfeedback.directions.base import Direction, Hessians
+from errorfeedback.directions.base import Asking, Direction, Hessians
 from errorfeedback.directions.few_bit_hessians import Damped, damped
 from errorfeedback.directions.quasi_newton import FirstMatrix
 from errorfeedback.sums import Quadratic
@@ -56,8 +56,8 @@ class FedNL(Direction):
             raise ValueError(f"FedNL needs a contractive compressor for its Hessians, and {self.compressor} is not")
 
     @property
-    def hessians(self) -> Contractive:
-        return self.compressor
+    def hessians(self) -> Asking:
+        return Asking(self.compressor)
 
     def start(self, x: Model) -> LearnedHessian:
         return LearnedHessian()
@@ -69,7 +69,7 @@ class FedNL(Direction):
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
         sizes = answer.support.sizes
         norms = np.sqrt(sizes * (sizes + 1)) * answer.missing  # 2 |J_i| (|J_i| + 1)/2 squares of that mean
-        return LearnedHessian(triangle, damped(triangle, answer, float(norms.sum()) / answer.support.n_total))
+        return LearnedHessian(triangle, damped(triangle, answer, float(np.nansum(norms)) / answer.support.n_total))
 
     def __call__(self, state: LearnedHessian, x: Model, g: Model) -> tuple[Model, LearnedHessian]:
         return (g if state.metric is None else Model(state.metric.solve(g))), state

@@ -9,9 +9,16 @@ and makes BFGS matrices of it from pairs (`quasi_newton`). lambda is the size th
 entries has (its largest eigenvalue is at most 2 max_j sqrt(sum_k variance_jk) for independent entries, up to lower terms:
 Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls.
 
+Who tells: all, or `clients` of them, drawn at random. Where s_j of the c_j clients of feature j have told (all others count
+as 0 in the mean), the mean is D mean D with D_jj = (c_j/s_j)^(1/2): what they have together is taken for what c_j/s_j times
+as many have. That is a sum of squares of rows like the whole, of fewer rows, so its error is a share of every eigenvalue,
+the small ones too: about (d/rows)^(1/2) of it (docs/theory.md, section 27). A feature of which nobody has told has the
+median of the others' diagonal entries, which are of like size in these units.
+
 When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
     - at most EVERY_ROUND: in every round, NEWTON times. H0 follows x, and the rounds are Newton's.
-    - at most FROM_THE_START: in round 0.
+    - at most FROM_THE_START: in round 0; where some clients speak for all, only if the run begins at a model and not at
+      zero, whose Hessian is soon out of date.
     - later: where as many rounds as they cost have gone by (ski rental: they never cost more than all rounds do), twice as
       many after every exchange, and where the rounds that are left to the `tolerance` at the rate of the last ones exceed
       MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement
@@ -33,11 +40,10 @@ import numpy as np
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.identity import Identity
 from errorfeedback.core import Floats, Model, PerClient
-from errorfeedback.directions.base import Direction, Hessians
+from errorfeedback.directions.base import Asking, Direction, Hessians
 from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
 from errorfeedback.sparsity.pairs import symmetric
-from errorfeedback.sparsity.support import Support
 from errorfeedback.sums import Quadratic, dot
 
 EVERY_ROUND, FROM_THE_START = 0.5, 2.0
@@ -77,6 +83,8 @@ class Bent:
     """The memory."""
 
     pairs: Pairs
+    begun: bool = False
+    """The first x was not zero."""
     triangle: Model | None = None
     """The mean of the clients' Hessian estimates, its upper triangle."""
     metric: Damped | None = None
@@ -112,24 +120,28 @@ class Curvature(Direction):
     """The share of all progress that may be left at the end: it says how many rounds are to come."""
     memory: int = 20
     """Pairs that are remembered."""
+    clients: int | None = None
+    """How many clients tell their Hessians, for all; None: all."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
+        if self.clients is not None and self.clients < 1:
+            raise ValueError(f"clients = {self.clients}; at least 1 client tells its Hessian, or all do (None)")
         if not self.price >= 0:
             raise ValueError(f"price = {self.price}; what Hessians cost in rounds is at least 0")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance = {self.tolerance}; it is a share of all progress, between 0 and 1")
 
     @property
-    def hessians(self) -> Contractive | None:
-        return self.compressor if self.price < inf else None
+    def hessians(self) -> Asking | None:
+        return Asking(self.compressor, self.clients) if self.price < inf else None
 
     def start(self, x: Model) -> Bent:
-        return Bent(Pairs(Model(x.copy())))
+        return Bent(Pairs(Model(x.copy())), begun=bool(x.any()))
 
     def asks(self, state: Bent, gained: float | None) -> bool:
         if not state.t:
-            return self.price <= FROM_THE_START
+            return self.price <= FROM_THE_START and (state.begun or self.clients is None)
         if self.price <= EVERY_ROUND and state.exchanges < NEWTON:
             return True
         enough = LOOK_BACK if state.metric is None else FEW
@@ -147,7 +159,7 @@ class Curvature(Direction):
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        newest = damped(triangle, answer, noise(answer.missing, answer.support))
+        newest = damped(triangle, answer, noise(answer))
         return replace(state, triangle=triangle, newest=newest, since=state.t, exchanges=state.exchanges + 1, decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
@@ -177,7 +189,7 @@ class Curvature(Direction):
 
     @classmethod
     def examples(cls) -> Sequence[Curvature]:
-        return [cls(), cls(price=0.0), cls(price=inf)]
+        return [cls(), cls(price=0.0), cls(price=0.0, clients=2), cls(price=inf)]
 
 
 def _metric(state: Bent) -> Metric:
@@ -191,15 +203,28 @@ def _rate(decrements: Sequence[tuple[int, float]]) -> float:
     return max(float(-(t @ value) / (t @ t)), 0.0)
 
 
-def noise(missing: PerClient, support: Support) -> float:
-    """lambda."""
-    return NOISE * support.max_over_features(PerClient(support.sizes * missing**2)) ** 0.5 / support.n_total
+def times(answer: Hessians) -> Floats:
+    """c_j / s_j of every feature; 0 where nobody has told."""
+    support, heard = answer.support, ~np.isnan(answer.missing)
+    tellers = np.bincount(support.indices[np.repeat(heard, support.sizes)], minlength=support.d)
+    return np.where(tellers > 0, support.counts / np.maximum(tellers, 1), 0.0)
+
+
+def noise(answer: Hessians) -> float:
+    """lambda, of the mean that was brought to the size of all clients' (`times`)."""
+    support, missing = answer.support, np.nan_to_num(answer.missing)
+    squares = support.scatter(support.repeat(PerClient(support.sizes * missing**2)))
+    return NOISE * float((times(answer) ** 2 * squares).max()) ** 0.5 / support.n_total
 
 
 def damped(triangle: Model, answer: Hessians, least: float) -> Damped | None:
     """With lambda = `least`. None where nothing curves (all rows of a logistic loss are far from their threshold), or too
     much to be squared."""
-    matrix = symmetric(triangle, answer.support.d)
+    matrix, grown = symmetric(triangle, answer.support.d), np.sqrt(times(answer))
+    matrix *= np.outer(grown, grown)
+    if not grown.all():
+        unknown, diagonal = np.flatnonzero(grown == 0), np.diag(matrix)
+        matrix[unknown, unknown] = np.median(diagonal[grown > 0])
     matrix[np.diag_indices_from(matrix)] += answer.l2 * answer.units**2 + least
     if not np.isfinite(matrix).all():
         return None

@@ -30,14 +30,14 @@ from typing import Any
 
 import numpy as np
 
+from errorfeedback.clients.bending import nothing_told
 from errorfeedback.clients.memory import joined_memory
 from errorfeedback.clients.order import Kept, Order, Setup
-from errorfeedback.core import Lifted, Model, PerClient
+from errorfeedback.core import Lifted, Model, PerClient, Round, RowMemory
 from errorfeedback.engines.believing import Belief, guessed, losses_at, was_away
 from errorfeedback.methods.base import Method
 from errorfeedback.probes.base import Probes
 from errorfeedback.probes.losses import Losses
-from errorfeedback.sparsity.pairs import pairs_of
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import Verdict
 from errorfeedback.wire.frames import Frames
@@ -83,7 +83,7 @@ class Remembered:
     """g_i at the point that was kept."""
     notes: dict[str, Any]
     """Of the probes."""
-    hessians: Lifted | None
+    hessians: RowMemory | None
     """Their Hessian estimates; empty where nobody has asked, None where nobody will."""
 
     def obey(self, verdict: Verdict) -> None:
@@ -98,7 +98,8 @@ class Remembered:
         """What they remember after they have sent this."""
         self.g = method.mirrored(self.g, message, order.ctx)
         if message.curvature is not None and self.hessians is not None:
-            self.hessians = message.curvature.add_to(self.hessians)
+            grown = message.curvature.add_to(Lifted(self.hessians.values))
+            self.hessians = replace(self.hessians, values=grown)
 
     @property
     def memory(self) -> Any:
@@ -112,8 +113,11 @@ class Absences:
     def __init__(self, setup: Setup, supports: Sequence[Support], names: Sequence[str], dtype: Any, patience: float) -> None:
         self.method, self.supports, self.names, self.patience = setup.method, supports, names, patience
         self.value_bits = 8 * np.dtype(dtype).itemsize
-        hessians = None if setup.curvature is None else Lifted(np.zeros(0))
-        self.hosts = [Remembered(Lifted(np.zeros(s.size, dtype=dtype)), None, {}, hessians) for s in supports]
+        self.asking = setup.curvature
+        self.hosts = [
+            Remembered(Lifted(np.zeros(s.size, dtype=dtype)), None, {}, None if self.asking is None else nothing_told(s))
+            for s in supports
+        ]
         self.away: dict[int, Absence] = {}
         self._notes: list[str] = []
 
@@ -130,8 +134,8 @@ class Absences:
         """The messages of a round, from what every host said, or why that is nothing; `known`: how a message would look."""
         for host, support in zip(self.hosts, self.supports, strict=True):
             host.obey(order.verdict)
-            if order.curvature and host.hessians is not None and not len(host.hessians):
-                host.hessians = Lifted(np.zeros(pairs_of(support).size))
+            if order.curvature and host.hessians is not None and not len(host.hessians.values):
+                host.hessians = self._asked(support, order.ctx)
         there = {k: message for k, message in enumerate(said) if isinstance(message, Message)}
         if len(there) < len(said) or any(was_away(support, order.kept) for support in self.supports):
             belief = Belief.of(order, self.supports, [host.g for host in self.hosts], there, self.value_bits)
@@ -145,6 +149,13 @@ class Absences:
         for host, support in zip(self.hosts, self.supports, strict=True):
             host.notes = host.notes | {type(probe).__name__: probe.recalled(support, order.x) for probe in order.probes}
         return messages
+
+    def _asked(self, support: Support, ctx: Round) -> RowMemory:
+        """The Hessian estimates of clients that are asked for the first time."""
+        assert self.asking is not None, "a run that asks for curvature says so before round 0"
+        nothing, sizes = nothing_told(support), self.asking.told_by(support, ctx.seed).sizes
+        nothing.counts[self.asking.tellers(support, ctx.seed)] = sizes * (sizes + 1) // 2
+        return replace(nothing, values=np.zeros(int(nothing.counts.sum())))
 
     def _attended(self, k: int, said: Message | str, known: Frames, belief: Belief, order: Order) -> Message:
         if isinstance(said, str):

@@ -18,6 +18,7 @@ from errorfeedback.clients.own_rows import identity_of
 from errorfeedback.clients.serving import VERDICTS, down_key, down_known, down_widths, packed_probes
 from errorfeedback.clients.shard import Observation
 from errorfeedback.clients.shards import LocalSession, joined
+from errorfeedback.compressors.base import Operator
 from errorfeedback.core import Integers, Model, PerClient, Round
 from errorfeedback.engines.absences import Absences
 from errorfeedback.engines.base import Interrupted, Transport
@@ -186,10 +187,11 @@ class RemoteSession:
         operator, widths = self.operators[k], widths_of(order.probes, 8 * self.dtype.itemsize)
         known = self.setup.method.known(operator, order.ctx)
         frames = np.frombuffer(answer, dtype=np.uint8)
-        length = self._length(frames, known, operator.support, widths) if order.curvature else len(frames)
+        bent = self._bent_by(k, order)
+        length = len(frames) if bent is None else self._length(frames, known, operator.support, widths)
         message, beside = decode(frames[:length], known, operator.support, order.ctx, self.dtype, widths)
         message.telemetry = numbers(beside, widths) if order.probes else None
-        message.curvature = self._curvature(frames[length:], operator.support, order.ctx) if order.curvature else None
+        message.curvature = None if bent is None else self._curvature(frames[length:], bent, order.ctx)
         return message
 
     def _length(self, frames: Bytes, known: KnownLayout, support: Support, widths: Integers) -> int:
@@ -199,9 +201,16 @@ class RemoteSession:
             known = said(frames, support, widths, precision, known.frames.coding)
         return known.frames.cost(int(widths.sum()), precision).bits // 8
 
-    def _curvature(self, frames: Bytes, support: Support, ctx: Round) -> Message:
-        assert self.setup.curvature is not None, "a run that asks for curvature says so before round 0"
-        operator = self.setup.curvature.on(pairs_of(support))
+    def _bent_by(self, k: int, order: Order) -> Operator | None:
+        """How those of a host's clients that tell their Hessians compress them; None where nobody does."""
+        if not order.curvature:
+            return None
+        asking = self.setup.curvature
+        assert asking is not None, "a run that asks for curvature says so before round 0"
+        tellers = asking.told_by(self.operators[k].support, order.ctx.seed)
+        return asking.compressor.on(pairs_of(tellers)) if tellers.n else None
+
+    def _curvature(self, frames: Bytes, operator: Operator, ctx: Round) -> Message:
         known = operator.known(bend_key(ctx))
         folded, missing = decode(frames, known, operator.wire, bend_key(ctx), np.dtype(np.float64), MISSING_WIDTHS)
         message = operator.unfolded(folded)

@@ -7,9 +7,11 @@ told losses accept or refuse it. What is chosen:
   the slowest client; 4 where bytes are what counts. Where a round trip is long beside it, rounds are dearer than bits. More
   after steps that needed more (`FittedAnswer`).
 - *Bits down*: as few as the step allows (`FittedStep`), and not fewer than that least.
-- *Hessians* (`Curvature`, 4 bits an entry): their price in rounds, by bytes or by time, says whether they come in every
-  round, once at the start, or only where progress is slow. Never without a bound on the curvature: a step that will be
-  refused may end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
+- *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
+  start, or only where progress is slow. By time all clients tell theirs, in 4 bits an entry: the slowest decides, alone or
+  not. By bytes as few tell, in 10 bits, as have 5 rows for every feature of the model, or as many as cost no more than one
+  round; where all in 4 bits are cheaper, all. Never without a bound on the curvature: a step that will be refused may end
+  where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have rows enough for one (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
@@ -19,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil
 
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.fitted_answer import FORMS, FittedAnswer
 from errorfeedback.compressors.powers_of_two import PowersOfTwo
+from errorfeedback.compressors.uniform_levels import Uniform
 from errorfeedback.core import PerClient
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.few_bit_hessians import EVERY_ROUND, FROM_THE_START, Curvature
@@ -44,7 +47,10 @@ from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import StepSize
 
-HESSIANS = PowersOfTwo(4)
+HESSIANS, OF_SOME = PowersOfTwo(4), Uniform(10)
+"""How Hessians are told: by all clients, and by some for all, whose errors have fewer others to cancel with."""
+ROWS_PER_FEATURE = 5.0
+"""Of the clients that tell for all."""
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 """Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
 SHARE_OF_TRIP = 0.1
@@ -83,17 +89,16 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     bits = 4 if tariff.pace is None else _bits_up(support, tariff.pace)
     method, downlink = EF21(FittedAnswer(least=bits), start="compressed"), FittedStep(least=bits)
     sent = f"every number in {bits} bits up, more after steps that needed more, and as few as the step allows down"
-    price = _price(support, bits, tariff)
+    direction = _curvature(problem, bits, tariff, tolerance)
     goal = "fewest bytes" if networks is None else "the shortest time on this network"
     rule = Armijo()
-    if begin is not None and begin.x.any():
+    begun = begin is not None and bool(begin.x.any())
+    if begin is not None and begun:
         goal, rule = f"{goal}, from the mean of the clients' own models", Armijo(since=begin.since)
-    if not _steadily_bent(problem) or price == inf:
+    if direction is None:
         why = f"{sent}, L-BFGS on the server, for {goal}; Hessians are out of the question here"
         return Recipe(method, rule, LBFGS(), downlink, why, begin)
-    when = f"Hessians of 4 bits an entry, which cost as much as {price:.2g} rounds, {_when(price)}"
-    direction = Curvature(HESSIANS, price=price, tolerance=min(max(tolerance, 1e-12), 0.1))
-    why = f"{sent}, a quasi-Newton step on the server, {when}, for {goal}"
+    why = f"{sent}, a quasi-Newton step on the server, {_in_words(direction, support.n_total, begun)}, for {goal}"
     return Recipe(method, rule, direction, downlink, why, begin)
 
 
@@ -124,19 +129,37 @@ def _bits_up(support: Support, pace: Pace) -> int:
     return max([bits for bits in FORMS if fits(bits)], default=4)
 
 
-def _price(support: Support, bits: int, tariff: Tariff) -> float:
-    """What the clients' Hessians cost, in rounds; infinite where nobody could keep them."""
-    sizes = support.sizes.astype(np.float64)
-    pairs = sizes * (sizes + 1) / 2
-    if support.d > MOST_FEATURES or pairs.sum() > MOST_PAIRS:
-        return inf
-    nothing = PerClient(np.zeros(support.n))
-    once = tariff.of(PerClient(BESIDE_UP + 4 * pairs), nothing, 0.0)
+def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) -> Curvature | None:
+    """None where there are no Hessians, or nobody could keep them."""
+    support = problem.support
+    if not (_steadily_bent(problem) and isinstance(problem, Twice)) or support.d > MOST_FEATURES:
+        return None
+    sizes, n = support.sizes.astype(np.float64), support.n_total
+    pairs, nothing = sizes * (sizes + 1) / 2, PerClient(np.zeros(support.n))
     every = tariff.of(PerClient(BESIDE_UP + bits * sizes), PerClient(BESIDE_DOWN + (bits + 1) * sizes))
-    return once / every
+
+    def price(width: int) -> float:
+        return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every
+
+    ends = min(max(tolerance, 1e-12), 0.1)
+    whole = Curvature(HESSIANS, price=price(HESSIANS.bits), tolerance=ends) if pairs.sum() <= MOST_PAIRS else None
+    if tariff.pace is not None or not problem.hessian_rows:
+        return whole
+    enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
+    clients = max(enough, int(n / price(OF_SOME.bits)))
+    of_some = Curvature(OF_SOME, price=price(OF_SOME.bits) * clients / n, tolerance=ends, clients=clients)
+    if clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
+        return whole
+    return of_some if clients < n else whole
 
 
-def _when(price: float) -> str:
-    if price <= EVERY_ROUND:
-        return "in every round"
-    return "at the start and where progress is slow" if price <= FROM_THE_START else "only where progress is slow"
+def _in_words(direction: Curvature, n: int, begun: bool) -> str:
+    """Who tells Hessians, and when."""
+    bits, who = (
+        (HESSIANS.bits, "") if direction.clients is None else (OF_SOME.bits, f" from {direction.clients} of {n} clients")
+    )
+    cost = f"Hessians of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
+    if direction.price <= EVERY_ROUND:
+        return f"{cost}, in every round"
+    at_once = direction.price <= FROM_THE_START and (begun or direction.clients is None)
+    return f"{cost}, {'at the start and' if at_once else 'only'} where progress is slow"

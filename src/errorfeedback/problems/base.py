@@ -213,6 +213,11 @@ class Twice(ABC):
         """(d,): u, which brings entries to like size."""
         return Model(np.ones(self.support.d))
 
+    @property
+    def hessian_rows(self) -> int:
+        """How many rows all Hessians together are squares of: what says how good a mean over some clients is. 0: unknown."""
+        return 0
+
     support: Support
 
 

@@ -217,6 +217,10 @@ class GLM(Problem, Bounded, Twice, Dual, ReadsAhead, Stretchable):
         assert bends is not None, "who asks has looked whether it bends"
         add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
 
+    @property
+    def hessian_rows(self) -> int:
+        return len(self.target)
+
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:
         bends = self.loss.bends(self.lifted @ at.on(self.support.gather), self.target)
         assert bends is not None, "who asks has looked whether it bends"

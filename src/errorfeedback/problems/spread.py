@@ -39,6 +39,8 @@ class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
     """Of every client's gradients at two points: what the rows are."""
     units: Model | None
     """The `hessian_units` of all places; None where their clients have no Hessians to tell."""
+    rows: int
+    """The `hessian_rows` of all places."""
     _part: Problem | None = field(default=None, init=False, repr=False)
     _cuts: tuple[int, ...] = field(default=(), init=False, repr=False)
 
@@ -127,6 +129,10 @@ class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
         self, w: Lifted, duals: RowMemory, l2: float, sigma: float, epochs: int, ctx: Round
     ) -> tuple[Lifted, RowMemory]:
         raise ValueError(f"{ELSEWHERE}; every rank has the dual variables of its own clients")
+
+    @property
+    def hessian_rows(self) -> int:
+        return self.rows
 
     @property
     def hessian_units(self) -> Model:

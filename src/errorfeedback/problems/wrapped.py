@@ -45,6 +45,10 @@ class Wrapped(Problem, Bounded, Twice, Prepared):
         return isinstance(self.inner, Twice) and self.inner.bends
 
     @property
+    def hessian_rows(self) -> int:
+        return self._bent.hessian_rows
+
+    @property
     def _bent(self) -> Twice:
         assert isinstance(self.inner, Twice), "who asks has looked whether it bends"
         return self.inner

@@ -150,23 +150,26 @@ class Server:
         else:
             g, s.method = self.method.server(s.method, self.total, order.ctx)
         if order.curvature:
-            self._bend(s, messages)
+            self._bend(s, messages, order.ctx.seed)
         return g
 
-    def _bend(self, s: State, messages: list[Message]) -> None:
+    def _bend(self, s: State, messages: list[Message], seed: int) -> None:
         """What the clients told of their Hessians, summed in client order."""
-        problem, bent = self.theory.problem, [m.curvature for m in messages if m.curvature is not None]
+        problem, asking = self.theory.problem, self.direction.hessians
+        bent = [m.curvature for m in messages if m.curvature is not None]
         assert isinstance(problem, Twice), "clients without Hessians refuse to tell them"
+        assert asking is not None, "the direction has asked"
         if not bent:  # nobody was there
             return
         mean = Model(np.empty(problem.d * (problem.d + 1) // 2))
         for k, message in enumerate(bent):
             self.ledger.bent(message)
             message.scatter(mean, k == 0, self.n if k == len(bent) - 1 else 0)
-        s.missing = missing = PerClient(np.zeros(self.n) if s.missing is None else s.missing.copy())
+        s.missing = missing = PerClient(np.full(self.n, np.nan) if s.missing is None else s.missing.copy())
+        tellers = asking.among(self.n, seed)
         for message in bent:
             assert message.telemetry is not None, "it says what is missing"
-            missing[message.support.first :][: message.support.n] = message.telemetry[:, 0]
+            missing[tellers[message.support.first :][: message.support.n]] = message.telemetry[:, 0]
         l2 = np.zeros(problem.d) if self.prox is None else np.broadcast_to(np.asarray(self.prox.l2), (problem.d,))
         s.direction = self.direction.bent(s.direction, Hessians(mean, missing, problem.hessian_units, l2, problem.support))
 

@@ -149,13 +149,13 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     _require(isinstance(t, int) and 1 <= t <= rounds + 1, f"the round {t!r:.30} of {rounds}")
     _require(isinstance(stopped, str) and (bool(stopped) or t <= rounds), "no round that is left")
     _require(isinstance(snapshot["seconds"], float) and snapshot["seconds"] >= 0, "no time")
-    each = problem.support.sizes
-    sizes = {problem.d, problem.support.size, problem.n, int((each * (each + 1) // 2).sum()), 0}  # Hessians: all pairs
+    sizes = {problem.d, problem.support.size, problem.n, 0}
     state = snapshot["state"]
     _require(isinstance(state, dict), "no state of the server")
     for rows in _leaves(snapshot["clients"], RowMemory):
         _require(rows.counts.shape == (problem.n,) and rows.counts.dtype == np.int64, "rows of other clients")
-        _check_floats("what is kept of rows", rows.values, (int(rows.counts.sum()),), problem.dtype)
+        kind = np.dtype(np.float64) if rows.values.dtype == np.float64 else problem.dtype  # Hessians are, in every problem
+        _check_floats("what is kept of rows or pairs", rows.values, (int(rows.counts.sum()),), kind)
     for array in _leaves([state["losses"], state["missing"]], np.ndarray):
         _require(array.shape == (problem.n,) and array.dtype in (np.float64, np.bool_), "numbers of other clients")
     for array in _leaves([state["method"], state["kept"], snapshot["clients"]], np.ndarray):

@@ -39,4 +39,4 @@ class State:
     gained: float | None = None
     """How far it has fallen to the last accepted point."""
     missing: PerClient | None = None
-    """The root mean square of what is missing from every client's Hessian estimate, as it was last told."""
+    """The root mean square of what is missing from every client's Hessian estimate, as it was last told; nan: never."""

@@ -189,6 +189,25 @@ class Support:
             outputs=outputs,
         )
 
+    def of(self, clients: Integers, first: int, n_total: int) -> Support:
+        """Some of these clients, as if there were no others: those in these places, from number `first` on of `n_total`.
+
+        >>> Support(indptr=np.array([0, 2, 3, 4]), indices=np.array([0, 1, 1, 0]), d=2).of(np.array([0, 2]), 0, 2).indices
+        array([0, 1, 0])
+        """
+        chosen = np.zeros(self.n, dtype=bool)
+        chosen[clients] = True
+        indices = self.indices[np.repeat(chosen, self.sizes)]
+        return Support(
+            indptr=np.concatenate([[0], np.cumsum(self.sizes[clients])]),
+            indices=indices,
+            d=self.d,
+            first=first,
+            counts=np.bincount(indices, minlength=self.d),
+            n_total=n_total,
+            outputs=self.outputs,
+        )
+
     def shard(self, lo: int, hi: int) -> Support:
         """The clients lo, ..., hi - 1 of this support."""
         start, stop = self.indptr[lo], self.indptr[hi]
