@@ -31,7 +31,11 @@ OPTIONS = {"rounds": 7, "seed": 3, "every": 3}
 FEW = ef.PowersOfTwo(4)
 QUASI_NEWTON = ef.EF21(ef.FittedAnswer(), "compressed")
 QUASI = {"rounds": 30, "prox": ef.ElasticNet(l2=1e-3), "downlink": ef.FittedStep()}
-DIRECTIONS = [ef.LBFGS(), *(ef.Curvature(FEW, price=price) for price in (0.0, 2.0, 10.0))]
+DIRECTIONS = [
+    ef.LBFGS(),
+    *(ef.Curvature(FEW, price=price) for price in (0.0, 2.0, 10.0)),
+    ef.Curvature(FEW, price=0.0, clients=2),
+]
 
 
 def problems():

@@ -30,6 +30,7 @@ FEW = {"method": ef.EF21(ef.FittedAnswer(block=4), "compressed"), "stepsize": ef
 RECIPES = {
     "L-BFGS": FEW | {"direction": ef.LBFGS(), "prox": ef.ElasticNet(l2=0.01)},
     "Hessians at the start": FEW | {"direction": ef.Curvature(ef.PowersOfTwo(4), price=2.0)},
+    "Hessians of two": FEW | {"direction": ef.Curvature(ef.Uniform(10), price=0.0, clients=2)},
     "Hessians in every round": FEW | {"direction": ef.Curvature(ef.PowersOfTwo(4), price=0.0)},
     "L1": {
         "method": ef.EF21(ef.FittedAnswer(block=4)),

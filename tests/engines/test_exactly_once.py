@@ -69,6 +69,7 @@ RUNS = [
         "downlink": ef.FittedStep(),
     },
     {"method": ef.EF21(ef.PowersOfTwo(4)), "stepsize": ef.Armijo(), "direction": ef.Curvature()},
+    {"method": ef.EF21(ef.PowersOfTwo(4)), "stepsize": ef.Armijo(), "direction": ef.Curvature(price=0.0, clients=2)},
 ]
 
 

@@ -1,6 +1,10 @@
-"""How a model is trained: Hessians are asked for where they are known and bounded, and nowhere else."""
+"""How a model is trained: Hessians are asked for where they are known and bounded, and nowhere else; by bytes of as few
+clients as will do, by time of all.
+"""
 
 from __future__ import annotations
+
+from math import ceil
 
 import numpy as np
 import pytest
@@ -28,3 +32,49 @@ def test_hessians_are_for_bounded_losses_of_one_score(name):
     recipe = few_bits(problem, None, 1e-6)
     assert type(recipe.direction) is direction
     assert ("Hessians are out of the question" in recipe.why) is (direction is ef.LBFGS)
+
+
+def like_rows(n, m, d):
+    """n clients with m rows of d features each."""
+    rng = np.random.default_rng(0)
+    return ef.logistic(rng.standard_normal((n * m, d)), rng.integers(0, 2, n * m), clients=n)
+
+
+def price(n, d, clients, width):
+    """What that many clients' Hessians cost by bytes, in rounds of 4 bits up and 5 down."""
+    return clients * (112 + width * d * (d + 1) / 2) / (n * (112 + 4 * d + 50 + 5 * d))
+
+
+@pytest.mark.parametrize(("n", "m", "d"), [(40, 100, 30), (40, 20, 30), (300, 30, 20), (1000, 5, 20)])
+def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n, m, d):
+    recipe = few_bits(like_rows(n, m, d), None, 1e-5)
+    by_rows, by_round = ceil(5 * d / m), int(1 / price(n, d, 1, 10))
+    clients = max(by_rows, by_round)
+    assert clients < n
+    assert price(n, d, clients, 10) < price(n, d, n, 4)
+    assert recipe.direction == ef.Curvature(ef.Uniform(10), price=recipe.direction.price, tolerance=1e-5, clients=clients)
+    assert recipe.direction.price == pytest.approx(price(n, d, clients, 10), rel=1e-12)
+    assert f"Hessians of 10 bits an entry from {clients} of {n} clients" in recipe.why
+    assert "only where progress is slow" in recipe.why
+
+
+def test_all_tell_where_that_is_cheaper_and_where_time_is_what_counts():
+    few_rows = few_bits(like_rows(10, 20, 30), None, 1e-5)  # eight would have five rows a feature, at 10 bits
+    assert few_rows.direction == ef.Curvature(ef.PowersOfTwo(4), price=few_rows.direction.price, tolerance=1e-5)
+    assert few_rows.direction.price == pytest.approx(price(10, 30, 10, 4), rel=1e-12)
+    in_time = few_bits(like_rows(40, 100, 30), [ef.Network(1e6, 1e7, 0.05)] * 40, 1e-5)
+    assert in_time.direction.clients is None
+    assert "Hessians of 4 bits an entry, which" in in_time.why
+
+
+def test_a_run_that_begins_at_a_model_asks_at_once():
+    problem = like_rows(300, 30, 20)
+    begun = few_bits(problem, None, 1e-5, ef.Begin(np.ones(20), 0, 1.0))
+    assert "at the start and where progress is slow" in begun.why
+    assert begun.direction.asks(begun.direction.start(np.ones(20)), None)
+
+
+def test_who_does_not_know_how_many_rows_there_are_asks_all(monkeypatch):
+    problem = like_rows(300, 30, 20)
+    monkeypatch.setattr(type(problem), "hessian_rows", 0)
+    assert few_bits(problem, None, 1e-5).direction.clients is None
