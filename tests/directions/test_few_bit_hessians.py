@@ -9,6 +9,7 @@ from math import exp, inf
 
 import numpy as np
 import pytest
+import reference
 
 import errorfeedback as ef
 from errorfeedback.clients.bending import Bending
@@ -136,7 +137,7 @@ def test_hessians_that_say_nothing_are_left_out(matrix):
 
 
 def test_hessians_at_a_refused_point_wait_for_an_accepted_one():
-    direction, state = bent_by(np.diag([1.0, 2.0, 4.0]), 0.0)
+    direction, state = bent_by(np.diag([1.0, 2.0, 4.0]), 0.0, direction=ef.Curvature(price=0.5))
     g = np.array([1.0, 1.0, 1.0])
     made, state = direction(state, np.zeros(3), g)
     np.testing.assert_allclose(made, [1.0, 0.5, 0.25])
@@ -149,6 +150,27 @@ def test_hessians_at_a_refused_point_wait_for_an_accepted_one():
     np.testing.assert_allclose(made, [0.25, 0.125, 0.0625])
     made, _ = direction(state, np.full(3, 0.1), g)  # everybody stands
     np.testing.assert_allclose(made, [0.25 / 4, 0.125 / 4, 0.0625 / 4])
+
+
+@pytest.mark.parametrize(("price", "kept"), [(0.5, 0), (0.51, 2), (30.0, 2)])
+def test_the_newest_two_pairs_outlive_new_hessians_unless_these_come_in_every_round(price, kept):
+    """H is the textbook's, from the new H0 and these pairs."""
+    rng, direction = np.random.default_rng(0), ef.Curvature(price=price)
+    _, state = bent_by(np.eye(4), 0.0, direction=direction)
+    x, g, pairs = np.zeros(4), rng.standard_normal(4), []
+    _, state = direction(state, x, g)
+    for _ in range(4):
+        s = rng.standard_normal(4)
+        y = s * rng.uniform(0.5, 2.0, 4)
+        x, g = x + s, g + y
+        pairs.append((s, y))
+        if len(pairs) == 4:  # Hessians come with it
+            support = ef.least_squares(np.eye(4), np.ones(4), clients=1).support
+            told = 2.0 * np.eye(4)[np.triu_indices(4)]
+            state = direction.bent(state, Hessians(told, np.zeros(1), np.ones(4), np.zeros(4), support))
+        made, state = direction(state, x, g)
+    expected = reference.bfgs(pairs[4 - kept :], np.eye(4) / 3) @ g
+    np.testing.assert_allclose(made, expected, rtol=1e-12)
 
 
 def test_standing_shortens_the_step_also_where_hessians_come_in_every_round():

@@ -138,8 +138,8 @@ def both(name, missed, price, asked):
     silent, levels = silent_clients(missed, PLACES), reference.powers_of_two(4)
     when = set(np.flatnonzero(asked).tolist())
     bent = None if price is None else reference.HessianEstimates(literal, levels, 0.02, when, silent)
-    C = reference.few_bits(literal, levels, None)
-    xs = reference.armijo(literal, x0, ROUNDS, C, 20, reference.FittedSteps(0.1), 0.02, ours.lower_bound, bent, silent)
+    C, kept = reference.few_bits(literal, levels, None), 0 if price == 0.0 else 2
+    xs = reference.armijo(literal, x0, ROUNDS, C, 20, reference.FittedSteps(0.1), 0.02, ours.lower_bound, bent, silent, kept)
     return account, [(value, accepted, literal.value(x) + 0.01 * x @ x) for x, value, accepted in xs]
 
 

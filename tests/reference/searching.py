@@ -109,16 +109,19 @@ def fitted_answer(problem, steps, block):
     return compress
 
 
-def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None, silent=frozenset()):  # noqa: PLR0915  (a literal account)
+def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None, silent=frozenset(), kept_pairs=2):  # noqa: PLR0915  (a literal account)
     """EF21 from compressed gradients; a quasi-Newton step is taken where F falls by 1e-4 of what was promised, undone
     otherwise and tried again at most half as long (a tenth where F is far off); everybody stands after the third
-    refusal. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients are asked for their
-    Hessians (`HessianEstimates`), or None. Clients that are `silent`, (t, i), change by <g_i, step> and by what those
-    who tell at both its ends change beyond that, on average; so does, over the step, one that was silent where it began."""
+    refusal. After a refusal no step is longer than four times the last accepted one, until one is accepted that is
+    shorter than nine tenths of that. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients
+    are asked for their Hessians (`HessianEstimates`), or None; `kept_pairs` outlive it. Clients that are `silent`, (t, i),
+    change by <g_i, step> and by what those who tell at both its ends change beyond that, on average; so does, over the
+    step, one that was silent where it began."""
     n = problem.n
     losses, there = [0.0] * n, [True] * n  # at the last accepted point
     clients = kept_clients = [np.zeros_like(x) for _ in range(n)]
-    secant, gamma, refusals, step, reach = Secant(memory), None, 0, None, 1.0
+    secant, gamma, refusals, step = Secant(memory), None, 0, None
+    longest, refused = math.inf, False  # what a step may be; whether one from this x was refused
     best = kept = newest = None  # F and x at the last accepted point; an H0 for the next one
     for t in range(rounds + 1):
         now = [(t, i) not in silent for i in range(n)]
@@ -143,11 +146,15 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
             secant.accept(x, g)
             if newest is not None:
                 secant.scale = secant.scale if stands and secant.metric is not None else 1.0
-                secant.metric, secant.pairs, newest = newest, [], None
+                secant.metric, newest = newest, None
+                secant.pairs = secant.pairs[-kept_pairs:] if kept_pairs else []
             direction = secant.H() @ g
-            reach = reach if stands else 1.0
+            if step is not None:
+                length = np.linalg.norm(step)
+                longest = 4 * length if refused or length >= 0.9 * longest else math.inf
+                refused = False
             if secant.scale is not None:
-                gamma = reach
+                gamma = min(1.0, longest / np.linalg.norm(direction))
             elif gamma is None:
                 gamma = (value - floor) / (4 * g @ direction)
             elif not stands:
@@ -157,14 +164,14 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
             if np.linalg.norm(g - news) <= 1e4 * np.linalg.norm(secant.g):
                 secant.learn(x, g - news)
             cut = 0.5 if value - before <= 1e3 * abs(step @ secant.g) else 0.1
-            reach *= 0.1 if cut == 0.1 else 1.0
+            longest, refused = min(longest, cut * np.linalg.norm(step)), True
             direction, clients, x = secant.H() @ secant.g, kept_clients, kept
             if refusals == 2:
                 gamma, refusals, step = gamma / 4, 0, None
                 down(np.zeros_like(x), None)  # nobody moves
                 continue
-            longest = cut * np.linalg.norm(step) / np.linalg.norm(direction)
-            gamma, refusals = min(gamma if secant.scale is None else 1.0, longest), refusals + 1
+            own = gamma if secant.scale is None else 1.0
+            gamma, refusals = min(own, longest / np.linalg.norm(direction)), refusals + 1
         step = down(-gamma * direction, secant.B())
         x = x + step
 
@@ -181,7 +188,7 @@ class HessianEstimates:
     """(t, i): who sends nothing."""
 
     def __post_init__(self):
-        self.missing = [0.0] * self.problem.n
+        self.missing = [None] * self.problem.n  # None: has never told
         self.H = [np.zeros((self.problem.d, self.problem.d)) for _ in range(self.problem.n)]
 
     def __call__(self, t, x):
@@ -189,9 +196,17 @@ class HessianEstimates:
             return None
         n, d = self.problem.n, self.problem.d
         self.missing = missing = [self.missing[i] if (t, i) in self.silent else self.track(i, x) for i in range(n)]
-        error2 = [sum(len(c.J) * missing[i] ** 2 for i, c in enumerate(self.problem.clients) if j in c.J) for j in range(d)]
-        lam = 2 * math.sqrt(max(error2)) / n
-        values, V = np.linalg.eigh(mean(self.H) + (self.l2 + lam) * np.eye(d))
+        owners = [[i for i, c in enumerate(self.problem.clients) if j in c.J] for j in range(d)]
+        tellers = [[i for i in owners[j] if missing[i] is not None] for j in range(d)]
+        times = [len(owners[j]) / len(tellers[j]) if tellers[j] else 0.0 for j in range(d)]
+        error2 = [sum(len(self.problem.clients[i].J) * missing[i] ** 2 for i in tellers[j]) for j in range(d)]
+        lam = 2 * max(times[j] * math.sqrt(error2[j]) for j in range(d)) / n
+        D = np.diag(np.sqrt(times))
+        P = D @ mean(self.H) @ D
+        for j in range(d):
+            if not tellers[j]:
+                P[j, j] = np.median([P[k, k] for k in range(d) if tellers[k]])
+        values, V = np.linalg.eigh(P + (self.l2 + lam) * np.eye(d))
         values = np.maximum(values, max(lam, 1e-12 * max(values)))
         return V @ np.diag(1 / values) @ V.T
 

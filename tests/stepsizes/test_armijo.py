@@ -4,6 +4,7 @@ before round 0.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -204,20 +205,38 @@ def test_l1_along_the_estimate_is_allowed_and_falls():
 
 @pytest.mark.parametrize(("rise", "share"), [(0.0, 0.5), (999.0, 0.5), (1001.0, 0.1), (np.inf, 0.1), (np.nan, 0.1)])
 def test_a_step_that_led_far_off_is_cut_to_a_tenth(rise, share):
-    """Promised was a fall of 1. And a direction that starts afresh where everybody stands goes no farther."""
+    """Promised was a fall of 1. And a direction that starts afresh where everybody stands goes no farther, nor does the next
+    step by more than four times what was accepted, until it is shorter by itself."""
     rule, move = ef.Armijo(), Move(norm2=4.0, predicted=-1.0, gamma=1.0, known=0.0, slope=-1.0)
     state = armijo.LineSearch(0.0, loss=10.0, gamma=1.0)
     refused = Telemetry({Losses: 10.0 + rise}, move, direction2=4.0, accepted=False, descent=1.0, length=1.0)
     gamma, state = rule.next(state, None, None, refused)
     assert gamma == share
-    for _ in range(2):
-        _, state = rule.next(state, None, None, refused)
+    for length in (2.0 * share, 2.0 * share**2):
+        again = replace(refused, move=replace(move, norm2=length**2))
+        _, state = rule.next(state, None, None, again)
     assert state.verdict is Verdict.RESTORE
     standing = Telemetry({Losses: 10.0}, None, direction2=4.0, descent=1.0, length=1.0)
     gamma, state = rule.next(state, None, None, standing)
-    assert gamma == (0.1**3 if share == 0.1 else 1.0)
+    assert gamma == pytest.approx(share**3)
+    lengths = []
+    for length in (2 * gamma, 0.95 * 8 * gamma, 0.89 * 4 * 0.95 * 8 * gamma):
+        accepted = Telemetry({Losses: 9.0}, replace(move, norm2=length**2), direction2=1e6, descent=1.0, length=1.0)
+        _, state = rule.next(state, None, None, accepted)
+        lengths.append(1e3 * state.gamma)
+    assert lengths == pytest.approx([4 * 2 * gamma, 4 * 0.95 * 8 * gamma, 1e3])
+
+
+def test_a_step_of_no_length_narrows_nothing():
+    """A step that was rounded to nothing, and a loss that others raised."""
+    rule, move = ef.Armijo(), Move(norm2=0.0, predicted=-1.0, gamma=1.0, known=0.0, slope=-1.0)
+    state = armijo.LineSearch(0.0, loss=10.0, gamma=1.0)
+    _, state = rule.next(
+        state, None, None, Telemetry({Losses: 11.0}, move, direction2=4.0, accepted=False, descent=1.0, length=1.0)
+    )
+    assert state.radius == np.inf
     _, state = rule.next(state, None, None, Telemetry({Losses: 9.0}, move, direction2=4.0, descent=1.0, length=1.0))
-    assert state.reach == 1.0
+    assert state.radius == np.inf
 
 
 def test_what_clients_tell_that_were_away_is_no_rise():

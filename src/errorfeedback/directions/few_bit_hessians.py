@@ -24,8 +24,8 @@ When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes,
       MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement
       g'Hg / 2, the model's gap. docs/theory.md, section 15.
 
-A new H0 forgets all pairs. Where lambda is above the curvature that matters, H0 is no help and pairs are; so the waits
-double, and pairs have their time.
+A new H0 forgets all pairs but the newest two (all, where it comes in every round). Where lambda is above the curvature that
+matters, H0 is no help and pairs are; so the waits double, and pairs have their time.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ NEWTON = 10
 """Exchanges in every round: as many rounds as Newton's method should take."""
 MARGIN = 1.5
 """How many times their price Hessians must be expected to save."""
+KEPT = 2
+"""Pairs that stay where Hessians come, unless they come in every round: they know of kinks that no Hessian shows."""
 NOISE = 2.0
 CONDITION = 1e-12
 """The smallest eigenvalue of H0^-1, as a share of the largest."""
@@ -164,9 +166,10 @@ class Curvature(Direction):
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
-        if state.newest is not None:  # pairs from before the Hessians say nothing new
+        if state.newest is not None:  # older pairs say nothing new
             stands = state.metric is not None and np.array_equal(x, state.pairs.x)
-            pairs = replace(pairs, known=None, scale=pairs.scale if stands else 1.0)
+            known = None if pairs.known is None or self.price <= EVERY_ROUND else pairs.known.newest(KEPT)
+            pairs = replace(pairs, known=known, scale=pairs.scale if stands else 1.0)
             state = replace(state, metric=state.newest, newest=None)
         direction = pairs.towards(_metric(state))
         decrement = 0.5 * dot(g, direction)

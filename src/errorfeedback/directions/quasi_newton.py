@@ -173,6 +173,11 @@ class Secants:
         (ss, sy), (across,) = products(one.s, [s, y]), products(one.y, [s])
         return replace(one, sy=_bordered(self.sy, across, sy), ss=_bordered(self.ss, ss, ss))
 
+    def newest(self, count: int) -> Secants:
+        """The last ones alone."""
+        first = max(len(self.s) - count, 0)
+        return Secants(self.s[first:], self.y[first:], self.sy[first:, first:], self.ss[first:, first:])
+
     def back(self, q: Floats) -> Floats:
         """a = R^-1 S'q, q -= Y a, in place: from the newest pair to the oldest."""
         if not self.s:

@@ -3,8 +3,9 @@
 Clients send few-bit differences (EF21), the server makes a quasi-Newton step of them, everybody takes the rounded step, and
 told losses accept or refuse it. What is chosen:
 
-- *Bits up*, 4, 6, 8 or 16 a number at least: the most whose transfer, both ways, takes at most a tenth of a round trip of
-  the slowest client; 4 where bytes are what counts. Where a round trip is long beside it, rounds are dearer than bits. More
+- *Bits up*, 4, 6, 8 or 16 a number at least. By time: the most whose transfer, both ways, takes at most a tenth of a round
+  trip of the slowest client. Where a round trip is long beside it, rounds are dearer than bits. By bytes: the most that make
+  a round cost at most a fifth more than 4 do. Where a client has few features, heads and losses are what a round costs. More
   after steps that needed more (`FittedAnswer`).
 - *Bits down*: as few as the step allows (`FittedStep`), and not fewer than that least.
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
@@ -53,7 +54,7 @@ ROWS_PER_FEATURE = 5.0
 """Of the clients that tell for all."""
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 """Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
-SHARE_OF_TRIP = 0.1
+SHARE_OF_TRIP, DEARER = 0.1, 1.2
 MOST_FEATURES, MOST_PAIRS = 1500, 5e7
 """Up to which the server inverts a matrix, and all clients keep theirs."""
 
@@ -86,7 +87,7 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     """For fewest bytes, or for the shortest time on these networks (one per client)."""
     support = problem.support
     tariff = Tariff(None if networks is None else Pace.of(networks))
-    bits = 4 if tariff.pace is None else _bits_up(support, tariff.pace)
+    bits = _bits_up(support, tariff)
     method, downlink = EF21(FittedAnswer(least=bits), start="compressed"), FittedStep(least=bits)
     sent = f"every number in {bits} bits up, more after steps that needed more, and as few as the step allows down"
     direction = _curvature(problem, bits, tariff, tolerance)
@@ -119,14 +120,28 @@ def top_k(compressor: Contractive) -> Recipe:
     return Recipe(EF21(compressor), Automatic(), Steepest(), Whole(), why)
 
 
-def _bits_up(support: Support, pace: Pace) -> int:
-    """The most whose transfer takes at most a tenth of a round trip."""
+def _bits_up(support: Support, tariff: Tariff) -> int:
+    """The most that cost little more than 4 do."""
+    pace = tariff.pace
 
     def fits(bits: int) -> bool:
-        up, down = (PerClient(beside + bits * support.sizes.astype(np.float64)) for beside in (BESIDE_UP, BESIDE_DOWN))
-        return pace.slowest(up, down, 0.0) <= SHARE_OF_TRIP * float(pace.trip.max())
+        if pace is None:
+            return _round(support, bits, tariff) <= DEARER * _round(support, 4, tariff)
+        return pace.slowest(*_traffic(support, bits), 0.0) <= SHARE_OF_TRIP * float(pace.trip.max())
 
     return max([bits for bits in FORMS if fits(bits)], default=4)
+
+
+def _traffic(support: Support, bits: int) -> tuple[PerClient, PerClient]:
+    """Bits of every client, up and down, in a round of so many a number."""
+    up, down = (PerClient(beside + bits * support.sizes.astype(np.float64)) for beside in (BESIDE_UP, BESIDE_DOWN))
+    return up, down
+
+
+def _round(support: Support, bits: int, tariff: Tariff) -> float:
+    """What a round costs; a step comes in one bit more than the answers, as a rule."""
+    up, down = _traffic(support, bits)
+    return tariff.of(up, PerClient(down + support.sizes))
 
 
 def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) -> Curvature | None:
@@ -136,7 +151,7 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
         return None
     sizes, n = support.sizes.astype(np.float64), support.n_total
     pairs, nothing = sizes * (sizes + 1) / 2, PerClient(np.zeros(support.n))
-    every = tariff.of(PerClient(BESIDE_UP + bits * sizes), PerClient(BESIDE_DOWN + (bits + 1) * sizes))
+    every = _round(support, bits, tariff)
 
     def price(width: int) -> float:
         return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every

@@ -8,8 +8,12 @@ and then x + s is where the next one begins. Otherwise it is undone on both side
 there), and the next try begins at x again: along what the direction has learned from the refused step, and at most half as
 long; at most a tenth where F was infinite or had risen by 1000 times the promised fall, as it does on losses that grow
 like exp. After three refusals in a row everybody stands at x for one round: g is asked for once more, and the direction
-starts afresh. The first step, where the direction has no length of its own, is a quarter of Polyak's, (F - lower bound) /
-(4 <g, direction>); from a start that is already better than another point, with 3% of that in place of F - lower bound.
+starts afresh. After a refusal no step is longer than four times the last accepted one, until one that is accepted is shorter
+than that by itself: where a loss has kinks, a direction that led too far once does so again.
+
+The first step, where the direction has no length of its own, is a quarter of Polyak's,
+(F - lower bound) / (4 <g, direction>); from a start that is already better than another point, with 3% of that in place of
+F - lower bound.
 
 *F never rises at accepted points*: <g, s> < 0 for a direction of descent, and what is not accepted is undone. (A told loss
 has 64 bits; steps within the rounding of their mean, 16 eps |F|, count as level.)
@@ -47,6 +51,8 @@ FAR, CUT = 1e3, 0.1
 """A loss that has risen by that many times the promised fall is nowhere near: the next step is cut to that share."""
 LEFT = 0.03
 """Of what a start is better by than another point: what it may still gain, to begin with."""
+WIDER, NEARLY = 4.0, 0.9
+"""After refusals: how much longer the next step may be than one that was accepted near the radius."""
 GROWTH = 2.0
 """Of the step after one that was accepted, where the direction has no length of its own."""
 
@@ -63,8 +69,10 @@ class LineSearch:
     """The last step size."""
     refusals: int = 0
     """In a row."""
-    reach: float = 1.0
-    """The share of its own length that the direction may go; below 1 where it has led far off since the last move."""
+    radius: float = inf
+    """The longest step that may be tried; finite since a refusal, until a step of the direction's own length is accepted."""
+    refused: bool = False
+    """A step from this point was."""
     verdict: Verdict = Verdict.GO
 
 
@@ -126,30 +134,37 @@ class Armijo(StepSize):
         assert telemetry is not None, "solve() asks for it"
         assert telemetry.loss is not None, "every round tells it"
         if telemetry.accepted:
-            gamma = self._first(state, telemetry) if telemetry.descent > 0 else state.gamma  # else there is nowhere to go
-            reach = state.reach if telemetry.move is None else 1.0
-            after = replace(state, loss=telemetry.loss, gamma=gamma, refusals=0, reach=reach, verdict=Verdict.KEEP)
+            radius, stands = self._wider(state, telemetry), telemetry.move is None
+            gamma = self._first(state, telemetry, radius) if telemetry.descent > 0 else state.gamma  # else: nowhere to go
+            after = LineSearch(state.floor, telemetry.loss, gamma, 0, radius, state.refused and stands, Verdict.KEEP)
             return (gamma if isfinite(gamma) else 1.0), after
-        cut = self._cut(state, telemetry)
-        reach = state.reach * (CUT if cut == CUT else 1.0)
-        if state.refusals + 1 < PATIENCE:
-            gamma = self._shorter(state, telemetry, cut)
-            after = replace(state, gamma=gamma, refusals=state.refusals + 1, reach=reach, verdict=Verdict.RETRY)
+        radius = self._narrower(state, telemetry)
+        after = replace(state, refusals=state.refusals + 1, radius=radius, refused=True, verdict=Verdict.RETRY)
+        if after.refusals < PATIENCE:
+            gamma = self._within(telemetry, radius, state.gamma if telemetry.length is None else telemetry.length)
         else:
-            gamma = state.gamma / 4
-            after = replace(state, gamma=gamma, refusals=0, reach=reach, verdict=Verdict.RESTORE)
-        return gamma, after
+            gamma, after = state.gamma / 4, replace(after, refusals=0, verdict=Verdict.RESTORE)
+        return gamma, replace(after, gamma=gamma)
 
-    def _cut(self, state: LineSearch, telemetry: Telemetry) -> float:
-        """The most of a refused step that the next one may have."""
+    def _narrower(self, state: LineSearch, telemetry: Telemetry) -> float:
+        """The longest step after one that was refused."""
         assert telemetry.move is not None, "who stands is not refused"
         assert telemetry.loss is not None, "every round tells it"
-        return 0.5 if telemetry.loss - (state.loss + telemetry.surprise) <= FAR * abs(telemetry.move.slope) else CUT
+        far = not telemetry.loss - (state.loss + telemetry.surprise) <= FAR * abs(telemetry.move.slope)
+        length = (CUT if far else 0.5) * telemetry.move.norm2**0.5
+        return min(state.radius, length) if length > 0 else state.radius
 
-    def _first(self, state: LineSearch, telemetry: Telemetry) -> float:
+    def _wider(self, state: LineSearch, telemetry: Telemetry) -> float:
+        """The longest step after one that was accepted."""
+        if telemetry.move is None:  # everybody stood
+            return state.radius
+        length = telemetry.move.norm2**0.5
+        return WIDER * length if length > 0 and (state.refused or length >= NEARLY * state.radius) else inf
+
+    def _first(self, state: LineSearch, telemetry: Telemetry, radius: float) -> float:
         """From an accepted point."""
         if telemetry.length is not None:
-            return telemetry.length * (state.reach if telemetry.move is None else 1.0)
+            return self._within(telemetry, radius, telemetry.length)
         if isfinite(state.gamma):  # a step has been: longer after it was accepted, shorter where everybody stood
             return state.gamma * (GROWTH if telemetry.move is not None else 1.0)
         if self.guess is not None:
@@ -159,10 +174,6 @@ class Armijo(StepSize):
             above = min(above, LEFT * (self.since - telemetry.loss))
         return POLYAK * above / telemetry.descent if isfinite(above) else 1.0 / telemetry.direction2**0.5
 
-    def _shorter(self, state: LineSearch, telemetry: Telemetry, cut: float) -> float:
-        """At most that share of the step that was refused."""
-        assert telemetry.move is not None, "who stands is not refused"
-        length = state.gamma if telemetry.length is None else telemetry.length
-        if not (telemetry.direction2 > 0 and telemetry.move.norm2 > 0):
-            return length * cut
-        return float(min(length, cut * (telemetry.move.norm2 / telemetry.direction2) ** 0.5))
+    def _within(self, telemetry: Telemetry, radius: float, gamma: float) -> float:
+        """At most as long as the radius."""
+        return float(min(gamma, radius / telemetry.direction2**0.5)) if telemetry.direction2 > 0 else gamma
