@@ -2,7 +2,8 @@
 
 `python tests/descending.py --count 1000 --direction LBFGS` judges that many problems: none may end in a number that is not
 finite or above its start, no accepted point above the one before it, and none may take more than three times the rounds
-that full precision takes to the same gap.
+that full precision takes to the same gap. `--direction train` is what `train` chooses for the problem, with its scaling,
+from zero, against full precision with the same scaling.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 from hostile import hostile
 
 import errorfeedback as ef
+from errorfeedback.planner import recipe
+from errorfeedback.problems.scaling import Scaled
 from errorfeedback.stepsizes.armijo import LEVEL
 
 FEW = ef.FittedAnswer()
@@ -76,9 +79,17 @@ def rounds_to(account, target):
 def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     """What is wrong with a run, and how many times the rounds of full precision it took to every gap."""
     problem, _, x0, _ = hostile(seed)
-    options = {"x0": x0, "prox": prox}
+    if name == "train":
+        rows = problem.inner if isinstance(problem, Scaled) else problem
+        problem, x0 = ef.scaled(rows, power=None), np.zeros(rows.width)
+    options, longer = {"x0": x0, "prox": prox}, 3 * rounds + 10
     _, exact = full_precision(problem, rounds, **options)
-    result, account = few_bits(problem, DIRECTIONS[name], 3 * rounds + 10, up, **options)
+    if name == "train":
+        chosen = recipe.few_bits(problem, None, GAPS[-1])
+        options |= {"direction": chosen.direction, "downlink": chosen.downlink}
+        result, account = watched(problem, chosen.method, rounds=longer, **options)
+    else:
+        result, account = few_bits(problem, DIRECTIONS[name], longer, up, **options)
     wrong = []
     if not np.isfinite(result.x).all():
         wrong.append("not finite")
@@ -101,7 +112,7 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--l2", type=float, default=0.0)
-    parser.add_argument("--direction", choices=DIRECTIONS, default="LBFGS")
+    parser.add_argument("--direction", choices=[*DIRECTIONS, "train"], default="LBFGS")
     given = parser.parse_args()
     begin, counts, ratios = time.time(), Counter(), []
     prox = ef.ElasticNet(l2=given.l2) if given.l2 else None
