@@ -17,8 +17,10 @@ import errorfeedback as ef
 from errorfeedback.estimators.local_models import averaged
 from errorfeedback.planner.contestants import TOLERANCE
 from errorfeedback.planner.recipe import few_bits
+from errorfeedback.problems.base import setup_bits
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.scaling import Scaled
+from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.runtime.solve import Result
 from errorfeedback.runtime.stopping import Progress, Stop
 from racing.books import Curve, Link
@@ -56,7 +58,19 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
         prox=prox,
         stop=[There(problem, prox, target)],
     )
-    return curve_of(run, objective.sizes.astype(np.float64), objective.sizes.astype(np.float64))
+    sizes, clients = objective.sizes.astype(np.float64), getattr(recipe.direction, "clients", None)
+    curve = curve_of(run, sizes, sizes, objective.n if clients is None else clients)
+    begin = recipe.begin
+    return curve if begin is None or not begin.x.any() else begun(curve, problem, begin, sizes)
+
+
+def begun(curve: Curve, problem: Scaled, begin: ef.Begin, sizes: Vector) -> Curve:
+    """With the first x where the server has it: after one message of every client, which says what it owns, how that curves
+    and what model its own rows make, and before anybody else has anything. So have FedAvg and CoCoA+ after one exchange."""
+    said = (setup_bits(problem)[0] + ownership_bits(problem.support, problem.width) + begin.bits) / 8
+    first = (curve.f[0], 1.0, said / problem.n, 0.0, said * float(sizes.max() / sizes.sum()), 0.0)
+    columns = (curve.f, curve.exchanges, curve.up, curve.down, curve.slowest_up, curve.slowest_down)
+    return Curve(*(np.concatenate([[one], column]) for one, column in zip(first, columns, strict=True)))
 
 
 def top1(objective: Objective, target: float, most: int) -> dict[str, Curve]:
@@ -75,15 +89,16 @@ def as_problem(objective: Objective, *, power: float | None, l2: float = 0.0) ->
     return problem, ef.ElasticNet(l2=objective.l2 * problem.scale**2)
 
 
-def curve_of(run: Result, up_parts: Vector, down_parts: Vector) -> Curve:
+def curve_of(run: Result, up_parts: Vector, down_parts: Vector, tellers: int = 0) -> Curve:
     """Exchanges are round 0 and those after it: what a client says of its features' curvature comes with the list of its
     features, which everybody's server needs, and the scale goes down with round 0. All clients' bits are shared out in
-    proportion to the parts, Hessians in that of the numbers of pairs."""
+    proportion to the parts, Hessians in that of the numbers of pairs; where some clients tell theirs for all, these are
+    taken to have as many as the others."""
     history, n = run.history, run.theory.n
     up, down = (np.asarray(history[name], dtype=np.float64) / 8 for name in ("uplink_bits", "downlink_bits"))
     bent = np.asarray(history["curvature_bits"], dtype=np.float64) / 8
     pairs = down_parts * (down_parts + 1)
     up_share, down_share, bent_share = (float(parts.max() / parts.sum()) for parts in (up_parts, down_parts, pairs))
-    slowest = (up - bent) * up_share + bent * bent_share
+    slowest = (up - bent) * up_share + bent * bent_share * (n / tellers if tellers else 1.0)
     rounds = np.asarray(history["round"], dtype=np.float64)
     return Curve(np.asarray(history["f"]), rounds + 1, up / n, down / n, slowest, down * down_share)

@@ -62,9 +62,21 @@ def test_all_tell_where_that_is_cheaper_and_where_time_is_what_counts():
     few_rows = few_bits(like_rows(10, 20, 30), None, 1e-5)  # eight would have five rows a feature, at 10 bits
     assert few_rows.direction == ef.Curvature(ef.PowersOfTwo(4), price=few_rows.direction.price, tolerance=1e-5)
     assert few_rows.direction.price == pytest.approx(price(10, 30, 10, 4), rel=1e-12)
-    in_time = few_bits(like_rows(40, 100, 30), [ef.Network(1e6, 1e7, 0.05)] * 40, 1e-5)
-    assert in_time.direction.clients is None
-    assert "Hessians of 4 bits an entry, which" in in_time.why
+    for network, coding in ((ef.Network(1e6, 1e7, 0.05), ef.Uniform(10)), (ef.Network(2e3, 5e4, 0.5), ef.PowersOfTwo(4))):
+        in_time = few_bits(like_rows(40, 100, 30), [network] * 40, 1e-5)
+        assert in_time.direction.clients is None
+        assert in_time.direction.compressor == coding
+        assert f"Hessians of {coding.bits} bits an entry, which" in in_time.why
+
+
+@pytest.mark.parametrize(("latency", "bits"), [(0.0044, 4), (0.00445, 10)])
+def test_by_time_hessians_are_fine_where_they_are_cheap_enough_for_every_round(latency, bits):
+    """30 features: 112 + 10 x 465 bits at 1 Mbit/s are 4.76 ms, half a round of two latencies and 0.67 ms for 8 bits up."""
+    recipe = few_bits(like_rows(40, 100, 30), [ef.Network(1e6, 1e6, latency)] * 40, 1e-5)
+    least = recipe.method.compressor.least
+    a_round = 2 * latency + (112 + least * 30 + 50 + (least + 1) * 30) / 1e6
+    assert ((112 + 4650) / 1e6 / a_round <= 0.5) is (bits == 10)
+    assert recipe.direction.compressor.bits == bits
 
 
 @pytest.mark.parametrize(("d", "bits"), [(1, 16), (2, 8), (5, 8), (6, 6), (14, 6), (15, 4), (50, 4)])

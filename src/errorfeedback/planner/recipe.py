@@ -9,10 +9,11 @@ told losses accept or refuse it. What is chosen:
   after steps that needed more (`FittedAnswer`).
 - *Bits down*: as few as the step allows (`FittedStep`), and not fewer than that least.
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
-  start, or only where progress is slow. By time all clients tell theirs, in 4 bits an entry: the slowest decides, alone or
-  not. By bytes as few tell, in 10 bits, as have 5 rows for every feature of the model, or as many as cost no more than one
-  round; where all in 4 bits are cheaper, all. Never without a bound on the curvature: a step that will be refused may end
-  where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
+  start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 10 bits
+  an entry where that is cheap enough for every round, elsewhere in 4. By bytes as few tell, in 10 bits, as have 5 rows for
+  every feature of the model, or as many as cost no more than one round; where all in 4 bits are cheaper, all. Never without
+  a bound on the curvature: a step that will be refused may end where a loss that grows like exp curves 1e19 times more, and
+  few-bit estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have rows enough for one (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
@@ -48,8 +49,8 @@ from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import StepSize
 
-HESSIANS, OF_SOME = PowersOfTwo(4), Uniform(10)
-"""How Hessians are told: by all clients, and by some for all, whose errors have fewer others to cancel with."""
+COARSE, FINE = PowersOfTwo(4), Uniform(10)
+"""How Hessians are told; few clients' errors have few others to cancel with."""
 ROWS_PER_FEATURE = 5.0
 """Of the clients that tell for all."""
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
@@ -157,12 +158,14 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
         return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every
 
     ends = min(max(tolerance, 1e-12), 0.1)
-    whole = Curvature(HESSIANS, price=price(HESSIANS.bits), tolerance=ends) if pairs.sum() <= MOST_PAIRS else None
+    cheap = tariff.pace is not None and price(FINE.bits) <= EVERY_ROUND
+    width = FINE.bits if cheap else COARSE.bits
+    whole = Curvature(FINE if cheap else COARSE, price(width), ends) if pairs.sum() <= MOST_PAIRS else None
     if tariff.pace is not None or not problem.hessian_rows:
         return whole
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
-    clients = max(enough, int(n / price(OF_SOME.bits)))
-    of_some = Curvature(OF_SOME, price=price(OF_SOME.bits) * clients / n, tolerance=ends, clients=clients)
+    clients = max(enough, int(n / price(FINE.bits)))
+    of_some = Curvature(FINE, price=price(FINE.bits) * clients / n, tolerance=ends, clients=clients)
     if clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
         return whole
     return of_some if clients < n else whole
@@ -170,9 +173,8 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
 
 def _in_words(direction: Curvature, n: int, begun: bool) -> str:
     """Who tells Hessians, and when."""
-    bits, who = (
-        (HESSIANS.bits, "") if direction.clients is None else (OF_SOME.bits, f" from {direction.clients} of {n} clients")
-    )
+    bits = COARSE.bits if direction.compressor == COARSE else FINE.bits
+    who = "" if direction.clients is None else f" from {direction.clients} of {n} clients"
     cost = f"Hessians of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
     if direction.price <= EVERY_ROUND:
         return f"{cost}, in every round"
