@@ -229,7 +229,8 @@ def test_a_budget_stops_training(binary):
     X, y = binary
     model = EF21Classifier(budget=200, tol=0).fit(X, y)
     assert "budget of 200 bytes" in model.stopped_
-    assert model.bytes_up_ < 260
+    spent = model.history_["uplink_bits"] / 8 / 10  # the round that spends the last of it may hold Hessians
+    assert spent[-2] < 200 <= spent[-1] == model.bytes_up_
 
 
 BAD = {

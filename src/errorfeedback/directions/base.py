@@ -33,7 +33,7 @@ class Asking:
 
         >>> from errorfeedback.compressors.identity import Identity
         >>> Asking(Identity(), clients=3).among(10, seed=0).tolist()
-        [0, 5, 6]
+        [4, 8, 9]
         """
         if self.clients is None or self.clients >= n:
             return np.arange(n)
