@@ -41,6 +41,7 @@ from errorfeedback.core import Round as Round
 from errorfeedback.core import RowMemory as RowMemory
 from errorfeedback.core import Sample as Sample
 from errorfeedback.data.libsvm import load as load
+from errorfeedback.directions.base import Asking as Asking
 from errorfeedback.directions.base import Direction as Direction
 from errorfeedback.directions.diagonal import Diagonal as Diagonal
 from errorfeedback.directions.fed_nl import FedNL as FedNL

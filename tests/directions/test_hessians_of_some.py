@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
+from errorfeedback.clients.bending import Bending
 from errorfeedback.directions.base import Asking, Hessians
 from errorfeedback.directions.few_bit_hessians import damped, noise, times
 from errorfeedback.sparsity.pairs import pairs_of, symmetric
@@ -104,6 +105,7 @@ def test_the_others_send_nothing_of_their_hessians():
     pairs = sizes * (sizes + 1) // 2
     heads = 24 + 8 * np.where(pairs < 128, 1, 2)
     assert run.history["curvature_bits"][0] == (heads + 16 + 16 + 8 * pairs).sum()
+    assert run.history["tellers"].tolist() == [3, 3, 3]
 
 
 def test_at_zero_some_do_not_tell_at_once():
@@ -117,8 +119,23 @@ def test_at_zero_some_do_not_tell_at_once():
 
 
 def test_nobody_is_not_some():
-    with pytest.raises(ValueError, match=r"clients = 0; at least 1 client tells its Hessian"):
-        ef.Curvature(clients=0)
+    for clients in (0, -1, 2.5, True, "3"):
+        with pytest.raises(ValueError, match=r"clients = .*; a whole number of at least 1 tells its Hessian"):
+            ef.Curvature(clients=clients)
+
+
+@pytest.mark.parametrize("wrong", ["one number", "another client's"])
+def test_estimates_of_others_are_refused(wrong):
+    """A snapshot may hold anything."""
+    bending = Bending(sparse_rows(), Asking(ef.Identity(), 2))
+    bending.message(ef.Point(shared=np.zeros(12)), ef.Round(0, 0))
+    values, counts = bending.estimate.values, bending.estimate.counts
+    bending.estimate = {
+        "one number": ef.RowMemory(np.ones(1), np.eye(9, dtype=np.int64)[0]),
+        "another client's": ef.RowMemory(values, np.roll(counts, 1)),
+    }[wrong]
+    with pytest.raises(ValueError, match="are not those of the clients that tell theirs"):
+        bending.message(ef.Point(shared=np.zeros(12)), ef.Round(1, 0))
 
 
 # docs/theory.md, section 27
@@ -154,13 +171,14 @@ def coherence(each):
 def test_theorem_the_mean_over_some_is_between_with_the_probability_that_chernoff_gives(condition):
     """Of s clients out of n, all of whom own all features: below (1 - eps) A with a probability of at most
     d (e^-eps / (1 - eps)^(1 - eps))^(s/R), above (1 + eps) A with d (e^eps / (1 + eps)^(1 + eps))^(s/R), whatever A's
-    condition is. The errors are what (d/rows)^(1/2) says, within a factor of 2."""
-    rng, n, d, m, s, eps = np.random.default_rng(0), 200, 4, 60, 40, 0.3
+    condition is. As a share of the curvature the error is (d/rows)^(1/2) in the root mean square over directions, and in the
+    worst one at most 2 (d/rows)^(1/2) + d/rows, on average."""
+    rng, n, d, m, s, eps = np.random.default_rng(0), 200, 4, 60, 40, 0.6
     units = np.geomspace(1.0, condition**-0.5, d)
     rows = rng.standard_normal((n, m, d)) * units
     each = np.einsum("imj,imk->ijk", rows, rows) / m
     R, root = coherence(each)
-    below, above, errors = 0, 0, []
+    below, above, errors, squares = 0, 0, [], []
     for seed in range(300):
         chosen = Asking(ef.Identity(), s).among(n, seed)
         answer = Hessians(
@@ -171,7 +189,10 @@ def test_theorem_the_mean_over_some_is_between_with_the_probability_that_chernof
         values = np.linalg.eigvalsh(root.T @ P @ root)
         below, above = below + (values[0] < 1 - eps), above + (values[-1] > 1 + eps)
         errors.append(max(1 - values[0], values[-1] - 1))
-    assert below / 300 <= d * (e**-eps / (1 - eps) ** (1 - eps)) ** (s / R)
-    assert above / 300 <= d * (e**eps / (1 + eps) ** (1 + eps)) ** (s / R)
+        squares.append(np.mean((root.T @ P @ root - np.eye(d)) ** 2) * d)
+    lower, upper = d * (e**-eps / (1 - eps) ** (1 - eps)) ** (s / R), d * (e**eps / (1 + eps) ** (1 + eps)) ** (s / R)
+    assert below / 300 <= lower < 0.1
+    assert above / 300 <= upper < 0.3
     share = np.sqrt(d / (s * m) * (1 - s / n))  # without replacement
-    assert share < np.mean(errors) < 3 * share
+    assert np.sqrt(np.mean(squares)) == pytest.approx(share, rel=0.1)
+    assert share < np.mean(errors) < 2 * share + share**2

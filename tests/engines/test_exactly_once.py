@@ -281,7 +281,7 @@ OTHER_SETUP = {
     "downlink": ef.Changed(),
     "x": np.ones(13),
     "commands": True,
-    "curvature": ef.PowersOfTwo(4),
+    "curvature": ef.Asking(ef.PowersOfTwo(4), clients=2),
 }
 
 

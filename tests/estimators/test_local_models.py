@@ -179,6 +179,12 @@ def test_a_model_begins_there_and_gets_to_the_same_minimum_in_fewer_bytes():
     assert bits[0] < 0.9 * bits[1]
     assert "from the mean of the clients' own models" in model.choice_
     assert "own models" not in zero.choice_
+    assert "only where progress is slow" in zero.choice_
+    again = ef.EF21Classifier(n_clients=100, l2=1e-3, own_models=False, warm_start=True)
+    again.coef_, again.intercept_, again.classes_ = model.coef_, model.intercept_, model.classes_
+    again.fit(A, y)
+    assert again.history_["curvature_bits"][0] > 0
+    assert "at the start and where progress is slow" in again.choice_  # which is a model
     assert model.before_.own_model == objective.begin.bits / 8 / 10
     assert zero.before_.own_model == 0.0
 

@@ -7,7 +7,7 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.planner.network import elapsed
-from errorfeedback.storage.history import History
+from errorfeedback.storage.history import WHOLE, History
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,12 @@ def test_classes_of_clients_have_their_own_links() -> None:
         ef.Links.parse(["up=1kbit/s", "up=2kbit/s"])
     with pytest.raises(ValueError, match="up = 'fast'"):
         ef.Links.parse(["a: up=fast"])
+
+
+def test_where_some_tell_hessians_for_all_the_slowest_may_be_one_of_them():
+    """5 of 100 clients send 1,000 bits of Hessians each, in all 5,000: at 1 kbit/s that takes one of them a second."""
+    row, seconds = dict.fromkeys(WHOLE, 0) | {"uplink_bits": 5000, "curvature_bits": 5000}, []
+    for tellers in (5, 100, 0):
+        history = History([row | {"tellers": tellers}])
+        seconds.append(float(elapsed(history, np.ones(100), np.ones(100), [ef.Network(up=1e3)] * 100)[0]))
+    assert seconds == pytest.approx([1.0, 0.05, 0.05])

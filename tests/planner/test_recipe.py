@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import errorfeedback as ef
+from errorfeedback.planner import recipe as recipe_module
 from errorfeedback.planner.recipe import few_bits
 
 A, CLIENTS = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 6
@@ -45,7 +46,7 @@ def price(n, d, clients, width):
     return clients * (112 + width * d * (d + 1) / 2) / (n * (112 + 4 * d + 50 + 5 * d))
 
 
-@pytest.mark.parametrize(("n", "m", "d"), [(40, 100, 30), (40, 20, 30), (300, 30, 20), (1000, 5, 20)])
+@pytest.mark.parametrize(("n", "m", "d"), [(40, 100, 30), (40, 20, 30), (300, 30, 20), (1000, 5, 20), (100, 5, 20)])
 def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n, m, d):
     recipe = few_bits(like_rows(n, m, d), None, 1e-5)
     by_rows, by_round = ceil(5 * d / m), int(1 / price(n, d, 1, 10))
@@ -94,6 +95,14 @@ def test_a_run_that_begins_at_a_model_asks_at_once():
     begun = few_bits(problem, None, 1e-5, ef.Begin(np.ones(20), 0, 1.0))
     assert "at the start and where progress is slow" in begun.why
     assert begun.direction.asks(begun.direction.start(np.ones(20)), None)
+
+
+@pytest.mark.parametrize(("most", "clients"), [(1e9, 20), (20 * 210, 20), (100 * 210 - 1, 20), (20 * 210 - 1, None)])
+def test_those_who_tell_can_keep_what_they_tell(most, clients, monkeypatch):
+    """210 pairs each: where all 100 cannot, some may."""
+    monkeypatch.setattr(recipe_module, "MOST_PAIRS", most)
+    direction = few_bits(like_rows(100, 5, 20), None, 1e-5).direction
+    assert getattr(direction, "clients", "nobody") == ("nobody" if clients is None else clients)
 
 
 def test_who_does_not_know_how_many_rows_there_are_asks_all(monkeypatch):

@@ -151,14 +151,14 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
             direction = secant.H() @ g
             if step is not None:
                 length = np.linalg.norm(step)
-                longest = 4 * length if refused or length >= 0.9 * longest else math.inf
+                longest = 4 * length if refused or length >= 0.9 * longest else math.inf if length else longest
                 refused = False
             if secant.scale is not None:
                 gamma = min(1.0, longest / np.linalg.norm(direction))
             elif gamma is None:
                 gamma = (value - floor) / (4 * g @ direction)
-            elif not stands:
-                gamma *= 2
+            else:
+                gamma = min(gamma if stands else 2 * gamma, longest / np.linalg.norm(direction))
             best, kept, kept_clients, refusals, losses, there = value, x, clients, 0, here, now
         else:
             if np.linalg.norm(g - news) <= 1e4 * np.linalg.norm(secant.g):

@@ -121,7 +121,7 @@ BLANKS = {
     "where the clients stood": clients(
         2, lambda notes: {name: np.zeros_like(notes[name]) for name in ("Slopes",)} | {"Losses": None}
     ),
-    "the bits": lambda found: {**found, "bits": (0, 0, 0, 0, 0)},
+    "the bits": lambda found: {**found, "bits": (0, 0, 0, 0, 0, 0)},
 }
 
 

@@ -220,11 +220,11 @@ def test_a_step_that_led_far_off_is_cut_to_a_tenth(rise, share):
     gamma, state = rule.next(state, None, None, standing)
     assert gamma == pytest.approx(share**3)
     lengths = []
-    for length in (2 * gamma, 0.95 * 8 * gamma, 0.89 * 4 * 0.95 * 8 * gamma):
+    for length in (2 * gamma, 0.91 * 8 * gamma, 0.89 * 4 * 0.91 * 8 * gamma):
         accepted = Telemetry({Losses: 9.0}, replace(move, norm2=length**2), direction2=1e6, descent=1.0, length=1.0)
         _, state = rule.next(state, None, None, accepted)
         lengths.append(1e3 * state.gamma)
-    assert lengths == pytest.approx([4 * 2 * gamma, 4 * 0.95 * 8 * gamma, 1e3])
+    assert lengths == pytest.approx([4 * 2 * gamma, 4 * 0.91 * 8 * gamma, 1e3])
 
 
 def test_a_step_of_no_length_narrows_nothing():
@@ -235,8 +235,18 @@ def test_a_step_of_no_length_narrows_nothing():
         state, None, None, Telemetry({Losses: 11.0}, move, direction2=4.0, accepted=False, descent=1.0, length=1.0)
     )
     assert state.radius == np.inf
-    _, state = rule.next(state, None, None, Telemetry({Losses: 9.0}, move, direction2=4.0, descent=1.0, length=1.0))
-    assert state.radius == np.inf
+    for radius in (np.inf, 1e-3):
+        state = replace(state, radius=radius, refused=False)
+        _, state = rule.next(state, None, None, Telemetry({Losses: 9.0}, move, direction2=4.0, descent=1.0, length=1.0))
+        assert state.radius == radius
+
+
+def test_directions_without_a_length_of_their_own_are_held_too():
+    """Twice the last step size would be 40 times as long as the last accepted step."""
+    rule, move = ef.Armijo(), Move(norm2=1.0, predicted=-1.0, gamma=1.0, known=0.0, slope=-1.0)
+    state = armijo.LineSearch(0.0, loss=10.0, gamma=1.0, refused=True)
+    gamma, _ = rule.next(state, None, None, Telemetry({Losses: 9.0}, move, direction2=400.0, descent=1.0))
+    assert gamma == pytest.approx(4.0 / 20.0)
 
 
 def test_what_clients_tell_that_were_away_is_no_rise():

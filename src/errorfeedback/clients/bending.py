@@ -86,6 +86,8 @@ class Bending:
             return None
         if not len(self.estimate.values):
             self.estimate = RowMemory(np.zeros(tell.pairs.size), tell.counts)
+        if not np.array_equal(self.estimate.counts, tell.counts):
+            raise ValueError("the Hessian estimates that were kept are not those of the clients that tell theirs")
         estimate, truth = Lifted(self.estimate.values), tell.hessians(at)
         np.copyto(truth, estimate, where=~np.isfinite(truth))  # a step too long, which is undone: it says nothing
         message = tell.compress.track(estimate, Lifted(truth.copy()), bend_key(ctx))

@@ -22,7 +22,8 @@ def spread_over(part: Problem) -> Conversation[Spread]:
     """The same as everybody can know it: without anybody's rows but those of this place."""
     owned = part.support.by_feature
     L_i = smoothness(part).L_i if is_bounded(part) else PerClient(np.full(part.n, np.inf))
-    rows = part.hessian_rows if isinstance(part, Twice) else 0
+    bends = isinstance(part, Twice) and part.bends
+    rows = part.hessian_rows if isinstance(part, Twice) and bends else 0
     everyone = yield owned.sizes, owned.indices, L_i, part.work, digests(part), rows
     sizes, indices, norms, work, hashes, counts_of_rows = zip(*everyone, strict=True)
     for place, (counts, features) in enumerate(zip(sizes, indices, strict=True)):
@@ -37,7 +38,7 @@ def spread_over(part: Problem) -> Conversation[Spread]:
         exchange=setup_bits(part),
         lower=part.lower_bound,
         digest=hashlib.sha256(np.concatenate(hashes).tobytes()).hexdigest(),
-        units=part.hessian_units if isinstance(part, Twice) and part.bends else None,
+        units=part.hessian_units if isinstance(part, Twice) and bends else None,
         rows=sum(counts_of_rows),
     )
     return whole.lying([len(each) for each in sizes], part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,9 +36,7 @@ class Asking:
         >>> Asking(Identity(), clients=3).among(10, seed=0).tolist()
         [4, 8, 9]
         """
-        if self.clients is None or self.clients >= n:
-            return np.arange(n)
-        return np.sort(np.random.default_rng((TELLERS, seed)).permutation(n)[: self.clients])
+        return _drawn(n if self.clients is None else min(self.clients, n), n, seed)
 
     def tellers(self, support: Support, seed: int) -> Integers:
         """The places of those who tell among the clients of a shard."""
@@ -48,6 +47,13 @@ class Asking:
         """The features of those who tell among the clients of a shard."""
         before = int(np.count_nonzero(self.among(support.n_total, seed) < support.first))
         return support.of(self.tellers(support, seed), before, min(self.clients or support.n_total, support.n_total))
+
+
+@lru_cache(maxsize=8)
+def _drawn(count: int, n: int, seed: int) -> Integers:
+    numbers = np.arange(n) if count == n else np.sort(np.random.default_rng((TELLERS, seed)).permutation(n)[:count])
+    numbers.flags.writeable = False
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)

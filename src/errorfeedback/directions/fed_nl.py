@@ -69,7 +69,7 @@ class FedNL(Direction):
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
         sizes = answer.support.sizes
         norms = np.sqrt(sizes * (sizes + 1)) * answer.missing  # 2 |J_i| (|J_i| + 1)/2 squares of that mean
-        return LearnedHessian(triangle, damped(triangle, answer, float(np.nansum(norms)) / answer.support.n_total))
+        return LearnedHessian(triangle, damped(triangle, answer, float(norms.sum()) / answer.support.n_total))
 
     def __call__(self, state: LearnedHessian, x: Model, g: Model) -> tuple[Model, LearnedHessian]:
         return (g if state.metric is None else Model(state.metric.solve(g))), state

@@ -11,9 +11,9 @@ Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues ar
 
 Who tells: all, or `clients` of them, drawn at random. Where s_j of the c_j clients of feature j have told (all others count
 as 0 in the mean), the mean is D mean D with D_jj = (c_j/s_j)^(1/2): what they have together is taken for what c_j/s_j times
-as many have. That is a sum of squares of rows like the whole, of fewer rows, so its error is a share of every eigenvalue,
-the small ones too: about (d/rows)^(1/2) of it (docs/theory.md, section 27). A feature of which nobody has told has the
-median of the others' diagonal entries, which are of like size in these units.
+as many have. That is a sum of squares of rows like the whole, of fewer rows, so its error is a share of the curvature in
+every direction, small ones too: (d/rows)^(1/2) in the root mean square (docs/theory.md, section 27). A feature of which
+nobody has told has the median of the others' diagonal entries, which are of like size in these units.
 
 When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
     - at most EVERY_ROUND: in every round, NEWTON times. H0 follows x, and the rounds are Newton's.
@@ -127,8 +127,9 @@ class Curvature(Direction):
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
-        if self.clients is not None and self.clients < 1:
-            raise ValueError(f"clients = {self.clients}; at least 1 client tells its Hessian, or all do (None)")
+        whole = isinstance(self.clients, int) and not isinstance(self.clients, bool)
+        if self.clients is not None and not (whole and self.clients >= 1):
+            raise ValueError(f"clients = {self.clients!r}; a whole number of at least 1 tells its Hessian, or all do (None)")
         if not self.price >= 0:
             raise ValueError(f"price = {self.price}; what Hessians cost in rounds is at least 0")
         if not 0 < self.tolerance < 1:

@@ -28,7 +28,7 @@ from errorfeedback.sparsity.pairs import pairs_of
 from errorfeedback.sparsity.support import Support
 from errorfeedback.storage.files import LONG, content, value_of
 from errorfeedback.wire.bits import Bytes
-from errorfeedback.wire.codec import decode, decode_losses, encode, said
+from errorfeedback.wire.codec import WireError, decode, decode_losses, encode, said
 from errorfeedback.wire.coding import FULL, Patterns
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
@@ -212,7 +212,10 @@ class RemoteSession:
 
     def _curvature(self, frames: Bytes, operator: Operator, ctx: Round) -> Message:
         known = operator.known(bend_key(ctx))
-        folded, missing = decode(frames, known, operator.wire, bend_key(ctx), np.dtype(np.float64), MISSING_WIDTHS)
+        try:
+            folded, missing = decode(frames, known, operator.wire, bend_key(ctx), np.dtype(np.float64), MISSING_WIDTHS)
+        except WireError as error:
+            raise WireError(f"{error} (of Hessians; clients are numbered among those who tell theirs)") from error
         message = operator.unfolded(folded)
         message.telemetry = numbers(missing, MISSING_WIDTHS)
         return message

@@ -65,7 +65,7 @@ class TrainingSettings:
                 "is among them; use intercept='topk', or a number for k"
             )
 
-    def recipe(self, objective: Objective) -> Recipe:
+    def recipe(self, objective: Objective, begin: Begin | None) -> Recipe:
         smooth = objective.prox is None or objective.prox.smooth
         if isinstance(self.k, str):
             return chosen_top_k(objective.problem.support, self.networks, smooth)
@@ -73,7 +73,7 @@ class TrainingSettings:
             return top_k(compressor_of(objective, self.k, self.intercept))
         if not smooth:
             return first_order()
-        return few_bits(objective.problem, self.networks, self.tolerance, objective.begin)
+        return few_bits(objective.problem, self.networks, self.tolerance, begin)
 
     def stops(self, recipe: Recipe) -> tuple[Stop, ...]:
         """When it is good enough."""
@@ -158,8 +158,9 @@ def train(
     already is gone on with."""
     engine = Local() if engine is None else engine
     held = None if held is None else held.at(objective.problem, objective.model(np.ones(objective.problem.d)))
-    recipe = settings.recipe(objective)
-    start = recipe.begin if x0 is None else Begin(objective.start(x0))
+    given = None if x0 is None else Begin(objective.start(x0))
+    recipe = settings.recipe(objective, objective.begin if given is None else given)
+    start = recipe.begin if given is None else given
     stops = (*settings.stops(recipe), *stop, *(() if held is None else (Validation(held),)))
     if checkpoint is not None and engine.converse(lambda seat: _begun(checkpoint)):
         expected = {

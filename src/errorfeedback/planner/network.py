@@ -195,11 +195,14 @@ class Wire:
     def _shares(self) -> tuple[PerClient, PerClient]:
         return self.up / self.up.sum(), self.down / self.down.sum()
 
-    def seconds(self, rounds: float, up: float, down: float, curvature: float = 0.0) -> float:
-        """That many rounds, in which all clients together send and receive so many bits, and send so many of Hessians, which
-        grow with the square of what a client receives."""
+    def seconds(self, rounds: float, up: float, down: float, curvature: float = 0.0, tellers: int = 0) -> float:
+        """That many rounds, in which all clients together send and receive so many bits, and so many of Hessians, which grow
+        with the square of what a client receives. Where some clients tell these for all (`tellers`; 0: all do), every client
+        is taken for one of them: the slowest may be."""
         up_share, down_share = self._shares
-        sent = up * up_share + curvature * (down_share**2 / (down_share @ down_share) if curvature else 0.0)
+        sent = up * up_share
+        if curvature:
+            sent += curvature * (self.n / tellers if tellers else 1.0) * down_share**2 / (down_share @ down_share)
         return self.pace.slowest(PerClient(sent), PerClient(down * down_share), rounds)
 
 
@@ -215,6 +218,7 @@ def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence
         np.diff(history["uplink_bits"], prepend=0) - curvature,
         np.diff(history["downlink_bits"], prepend=0),
         curvature,
+        history["tellers"],
         strict=True,
     )
     return np.cumsum([wire.seconds(*step) for step in steps])

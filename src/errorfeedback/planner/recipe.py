@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def few_bits(problem: Problem, networks: Sequence[Network] | None, tolerance: fl
     goal = "fewest bytes" if networks is None else "the shortest time on this network"
     rule = Armijo()
     begun = begin is not None and bool(begin.x.any())
-    if begin is not None and begun:
+    if begin is not None and isfinite(begin.since) and begun:
         goal, rule = f"{goal}, from the mean of the clients' own models", Armijo(since=begin.since)
     if direction is None:
         why = f"{sent}, L-BFGS on the server, for {goal}; Hessians are out of the question here"
@@ -166,9 +166,9 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
     clients = max(enough, int(n / price(FINE.bits)))
     of_some = Curvature(FINE, price=price(FINE.bits) * clients / n, tolerance=ends, clients=clients)
-    if clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
+    if clients >= n or clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
         return whole
-    return of_some if clients < n else whole
+    return of_some
 
 
 def _in_words(direction: Curvature, n: int, begun: bool) -> str:

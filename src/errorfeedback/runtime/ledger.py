@@ -37,6 +37,8 @@ class Ledger:
     payload: int = 0
     authors: int = 0
     curvature: int = 0
+    tellers: int = 0
+    """Clients that told their Hessians when they were last asked."""
 
     def __post_init__(self) -> None:
         command = COMMAND_BITS * self.commands
@@ -84,12 +86,14 @@ class Ledger:
         frames = broadcast.frames(support, message.frames.answers if absent else None)
         return frames.cost(command + VALUE_BITS * len(broadcast.numbers), self.value_bits).bits
 
-    def bent(self, curvature: Message) -> None:
-        """Up: a shard's message of curvature."""
-        bits, payload, _ = curvature.frames.cost(MISSING_BITS, VALUE_BITS)
-        self.uplink += bits
-        self.curvature += bits
-        self.payload += payload
+    def bent(self, messages: list[Message]) -> None:
+        """Up: the shards' messages of curvature."""
+        self.tellers = sum(message.support.n for message in messages)
+        for message in messages:
+            bits, payload, _ = message.frames.cost(MISSING_BITS, VALUE_BITS)
+            self.uplink += bits
+            self.curvature += bits
+            self.payload += payload
 
     def compared(self) -> None:
         """The exact losses at two points, at the end."""
@@ -105,16 +109,17 @@ class Ledger:
             "downlink_bits": self.downlink,
             "authors_bits": self.authors,
             "curvature_bits": self.curvature,
+            "tellers": self.tellers,
         }
 
     @property
-    def totals(self) -> tuple[int, int, int, int, int]:
+    def totals(self) -> tuple[int, int, int, int, int, int]:
         """For a snapshot."""
-        return self.uplink, self.downlink, self.payload, self.authors, self.curvature
+        return self.uplink, self.downlink, self.payload, self.authors, self.curvature, self.tellers
 
     @totals.setter
-    def totals(self, totals: tuple[int, int, int, int, int]) -> None:
-        self.uplink, self.downlink, self.payload, self.authors, self.curvature = totals
+    def totals(self, totals: tuple[int, int, int, int, int, int]) -> None:
+        self.uplink, self.downlink, self.payload, self.authors, self.curvature, self.tellers = totals
 
 
 def _answers(messages: list[Message]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

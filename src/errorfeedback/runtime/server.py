@@ -162,8 +162,8 @@ class Server:
         if not bent:  # nobody was there
             return
         mean = Model(np.empty(problem.d * (problem.d + 1) // 2))
+        self.ledger.bent(bent)
         for k, message in enumerate(bent):
-            self.ledger.bent(message)
             message.scatter(mean, k == 0, self.n if k == len(bent) - 1 else 0)
         s.missing = missing = PerClient(np.full(self.n, np.nan) if s.missing is None else s.missing.copy())
         tellers = asking.among(self.n, seed)

@@ -154,6 +154,7 @@ def check_snapshot(snapshot: Any, problem: Problem, rounds: int) -> None:
     _require(isinstance(state, dict), "no state of the server")
     for rows in _leaves(snapshot["clients"], RowMemory):
         _require(rows.counts.shape == (problem.n,) and rows.counts.dtype == np.int64, "rows of other clients")
+        _require(bool((rows.counts >= 0).all()), "fewer rows than none")
         kind = np.dtype(np.float64) if rows.values.dtype == np.float64 else problem.dtype  # Hessians are, in every problem
         _check_floats("what is kept of rows or pairs", rows.values, (int(rows.counts.sum()),), kind)
     for array in _leaves([state["losses"], state["missing"]], np.ndarray):

@@ -190,7 +190,8 @@ class Support:
         )
 
     def of(self, clients: Integers, first: int, n_total: int) -> Support:
-        """Some of these clients, as if there were no others: those in these places, from number `first` on of `n_total`.
+        """Some of these clients, as if there were no others: those in these places (ascending), from number `first` on of
+        `n_total`. `counts` are those of these clients alone.
 
         >>> Support(indptr=np.array([0, 2, 3, 4]), indices=np.array([0, 1, 1, 0]), d=2).of(np.array([0, 2]), 0, 2).indices
         array([0, 1, 0])

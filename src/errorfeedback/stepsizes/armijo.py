@@ -159,14 +159,16 @@ class Armijo(StepSize):
         if telemetry.move is None:  # everybody stood
             return state.radius
         length = telemetry.move.norm2**0.5
-        return WIDER * length if length > 0 and (state.refused or length >= NEARLY * state.radius) else inf
+        if not length:  # a step that was rounded to nothing
+            return state.radius
+        return WIDER * length if state.refused or length >= NEARLY * state.radius else inf
 
     def _first(self, state: LineSearch, telemetry: Telemetry, radius: float) -> float:
         """From an accepted point."""
         if telemetry.length is not None:
             return self._within(telemetry, radius, telemetry.length)
         if isfinite(state.gamma):  # a step has been: longer after it was accepted, shorter where everybody stood
-            return state.gamma * (GROWTH if telemetry.move is not None else 1.0)
+            return self._within(telemetry, radius, state.gamma * (GROWTH if telemetry.move is not None else 1.0))
         if self.guess is not None:
             return self.guess
         above = telemetry.loss - state.floor if telemetry.loss is not None else inf

@@ -27,12 +27,15 @@ COLUMNS = (
     "downlink_bits",
     "authors_bits",
     "curvature_bits",
+    "tellers",
     "seconds",
     "validation",
     "estimated_gap",
 )
-WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits", "curvature_bits"})
-MISSING = {"curvature_bits": 0}
+WHOLE = frozenset({"round", "uplink_bits", "payload_bits", "downlink_bits", "authors_bits", "curvature_bits", "tellers"})
+TOTALS = (*(WHOLE - {"tellers"}), "seconds")
+"""Columns that count on from row to row."""
+MISSING = {"curvature_bits": 0, "tellers": 0}
 """What a column holds where a run says nothing of it; NaN otherwise."""
 SHOWN = ("f", "grad_norm2", "gamma", "uplink_bits", "downlink_bits")
 """Columns that say at a glance how a run went."""
@@ -48,9 +51,10 @@ class History(dict[str, Floats]):
     lyapunov (the Psi of the rule's own theorem, Theorem 1's where it has none); uplink_bits and downlink_bits: what all
     clients together sent (whole frames, with head and padding) and received so far; payload_bits: the values, indices and
     telemetry in the frames, which is what theory counts; authors_bits: the uplink as the paper's plots count it;
-    curvature_bits: the part of uplink_bits that is Hessians; seconds: without metrics and compilation; validation: the loss
-    on held-out data, where the run had some; estimated_gap: what the loss is above its minimum, as a rule that stops by it
-    estimates. Columns that a method has no meaning for, and metrics that were switched off, are NaN.
+    curvature_bits: the part of uplink_bits that is Hessians; tellers: how many clients told theirs when last asked;
+    seconds: without metrics and compilation; validation: the loss on held-out data, where the run had some; estimated_gap:
+    what the loss is above its minimum, as a rule that stops by it estimates. Columns that a method has no meaning for, and
+    metrics that were switched off, are NaN.
     """
 
     notes: tuple[str, ...]
@@ -75,7 +79,7 @@ class History(dict[str, Floats]):
         >>> both["round"].tolist(), both["uplink_bits"].tolist()
         ([0, 1, 2, 3, 4, 5], [0, 8, 16, 16, 24, 32])
         """
-        before = {name: self[name][-1] for name in (*WHOLE, "seconds")} | {"round": self["round"][-1] + 1}
+        before = {name: self[name][-1] for name in TOTALS} | {"round": self["round"][-1] + 1}
         joined = History([], tuple(dict.fromkeys((*self.notes, *later.notes))))
         joined.update({name: np.concatenate([self[name], later[name] + before.get(name, 0)]) for name in COLUMNS})
         return joined
