@@ -90,6 +90,14 @@ def test_by_bytes_bits_are_as_many_as_make_a_round_cost_at_most_a_fifth_more(d, 
     assert f"every number in {bits} bits up" in recipe.why
 
 
+@pytest.mark.parametrize(("m", "direction"), [(14, ef.LBFGS), (15, ef.Curvature)])
+def test_by_bytes_hessians_of_fewer_than_five_rows_a_feature_are_not_asked_for(m, direction):
+    """Ten clients, 30 features: 150 rows. By time they are."""
+    problem = like_rows(10, m, 30)
+    assert type(few_bits(problem, None, 1e-5).direction) is direction
+    assert type(few_bits(problem, [ef.Network(1e6, 1e7, 0.05)] * 10, 1e-5).direction) is ef.Curvature
+
+
 def test_a_run_that_begins_at_a_model_asks_at_once():
     problem = like_rows(300, 30, 20)
     begun = few_bits(problem, None, 1e-5, ef.Begin(np.ones(20), 0, 1.0))

@@ -11,9 +11,9 @@ told losses accept or refuse it. What is chosen:
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
   start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 10 bits
   an entry where that is cheap enough for every round, elsewhere in 4. By bytes as few tell, in 10 bits, as have 5 rows for
-  every feature of the model, or as many as cost no more than one round; where all in 4 bits are cheaper, all. Never without
-  a bound on the curvature: a step that will be refused may end where a loss that grows like exp curves 1e19 times more, and
-  few-bit estimates must come back from there.
+  every feature of the model, or as many as cost no more than one round; where all in 4 bits are cheaper, all; where all do
+  not have as many rows, nobody. Never without a bound on the curvature: a step that will be refused may end where a loss
+  that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have rows enough for one (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
@@ -164,6 +164,8 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
     if tariff.pace is not None or not problem.hessian_rows:
         return whole
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
+    if enough > n:
+        return None
     clients = max(enough, int(n / price(FINE.bits)))
     of_some = Curvature(FINE, price=price(FINE.bits) * clients / n, tolerance=ends, clients=clients)
     if clients >= n or clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
