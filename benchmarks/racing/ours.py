@@ -58,15 +58,15 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
         prox=prox,
         stop=[There(problem, prox, target)],
     )
-    sizes, clients = objective.sizes.astype(np.float64), getattr(recipe.direction, "clients", None)
-    curve = curve_of(run, sizes, sizes, objective.n if clients is None else clients)
-    begin = recipe.begin
+    sizes, begin = objective.sizes.astype(np.float64), recipe.begin
+    curve = curve_of(run, sizes, sizes)
     return curve if begin is None or not begin.x.any() else begun(curve, problem, begin, sizes)
 
 
 def begun(curve: Curve, problem: Scaled, begin: ef.Begin, sizes: Vector) -> Curve:
     """With the first x where the server has it: after one message of every client, which says what it owns, how that curves
-    and what model its own rows make, and before anybody else has anything. So have FedAvg and CoCoA+ after one exchange."""
+    and what model its own rows make, and before anybody else has anything. So have FedAvg and CoCoA+ after one exchange;
+    round 0 counts as the first one too, as it does for who begins at zero."""
     said = (setup_bits(problem)[0] + ownership_bits(problem.support, problem.width) + begin.bits) / 8
     first = (curve.f[0], 1.0, said / problem.n, 0.0, said * float(sizes.max() / sizes.sum()), 0.0)
     columns = (curve.f, curve.exchanges, curve.up, curve.down, curve.slowest_up, curve.slowest_down)
@@ -89,7 +89,7 @@ def as_problem(objective: Objective, *, power: float | None, l2: float = 0.0) ->
     return problem, ef.ElasticNet(l2=objective.l2 * problem.scale**2)
 
 
-def curve_of(run: Result, up_parts: Vector, down_parts: Vector, tellers: int = 0) -> Curve:
+def curve_of(run: Result, up_parts: Vector, down_parts: Vector) -> Curve:
     """Exchanges are round 0 and those after it: what a client says of its features' curvature comes with the list of its
     features, which everybody's server needs, and the scale goes down with round 0. All clients' bits are shared out in
     proportion to the parts, Hessians in that of the numbers of pairs; where some clients tell theirs for all, these are
@@ -99,6 +99,6 @@ def curve_of(run: Result, up_parts: Vector, down_parts: Vector, tellers: int = 0
     bent = np.asarray(history["curvature_bits"], dtype=np.float64) / 8
     pairs = down_parts * (down_parts + 1)
     up_share, down_share, bent_share = (float(parts.max() / parts.sum()) for parts in (up_parts, down_parts, pairs))
-    slowest = (up - bent) * up_share + bent * bent_share * (n / tellers if tellers else 1.0)
+    slowest = (up - bent) * up_share + bent * bent_share * n / np.maximum(history["tellers"], 1)
     rounds = np.asarray(history["round"], dtype=np.float64)
     return Curve(np.asarray(history["f"]), rounds + 1, up / n, down / n, slowest, down * down_share)

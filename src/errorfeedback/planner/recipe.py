@@ -146,7 +146,7 @@ def _round(support: Support, bits: int, tariff: Tariff) -> float:
 
 
 def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) -> Curvature | None:
-    """None where there are no Hessians, or nobody could keep them."""
+    """None where there are no Hessians, nobody could keep them, or, by bytes, rows are too few for them."""
     support = problem.support
     if not (_steadily_bent(problem) and isinstance(problem, Twice)) or support.d > MOST_FEATURES:
         return None
