@@ -46,7 +46,9 @@ def price(n, d, clients, width):
     return clients * (112 + width * d * (d + 1) / 2) / (n * (112 + 4 * d + 50 + 5 * d))
 
 
-@pytest.mark.parametrize(("n", "m", "d"), [(40, 100, 30), (40, 20, 30), (300, 30, 20), (1000, 5, 20), (100, 5, 20), (300, 2, 20)])
+@pytest.mark.parametrize(
+    ("n", "m", "d"), [(40, 100, 30), (40, 20, 30), (300, 30, 20), (1000, 5, 20), (100, 5, 20), (300, 2, 20)]
+)
 def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n, m, d):
     recipe = few_bits(like_rows(n, m, d), None, 1e-5)
     by_rows, by_round = ceil(5 * d / m), int(1 / price(n, d, 1, 10))
