@@ -1,25 +1,28 @@
 """A start from the clients' own models (ours; one-shot averaging after Zhang, Duchi and Wainwright 2013, weighted by
 curvature as by Fisher information).
 
-Before round 0 every client with at least half as many rows as features, and more than one target, solves its own problem and
-says where that led, in few bits, with how sharply its loss bends there:
+Before round 0 every client that learns something from its rows solves its own problem and says where that led, in few bits,
+with how sharply its loss bends there:
 
-    w_i = argmin_w f_i(w) + (a_i/2) sum_{j in J_i} (l2_j + 3 s_ij / m_i) w_j^2,
+    w_i = argmin_w f_i(w) + (a_i/2) sum_{j in J_i} (l2_j + q_i s_ij / m_i) w_j^2,
     x0_j = sum_i H_ij w_ij / sum_i H_ij,      H_i = diag of the Hessian of f_i at w_i + a_i l2,
 
 a_i what client i weighs in f (1 where all weigh the same), m_i its rows. x0 is the minimum of the sum of the clients'
-quadratic models with diagonals for Hessians. The penalty is a prior that weighs as much as three rows, in the units of the
+quadratic models with diagonals for Hessians. The penalty is a prior that weighs as much as q_i rows, in the units of the
 scale (`problems.scaling`, by this client's rows alone): s_ij = t_i (h_ij / t_i)^p with h_ij the bound on the curvature of
 feature j, t_i what it would typically be if the feature were in every row, and p = 1 for a feature of most rows, else 1/2.
-Without it a client of as many rows as features fits its noise.
+Without it a client of as many rows as features fits its noise. Each client chooses its own: fitted to every other one of its
+rows, a model predicts the others best with 3 q_i of `PRIORS`. A third of that is taken, because the mean over clients is a
+remedy against noise, and against nothing else: it wants less of a prior than any of its members (Zhang, Duchi and Wainwright
+2015). A client says nothing where that model's loss, on the rows that it was not fitted to, falls from that of zero by less
+than a third of what it falls by on the others, or where it has one target only.
 
-Where clients have many rows of one kind, x0 is near the minimum; where they differ, or have few rows, it is a start like
-another one. The other clients say nothing, and where those that speak weigh less than half of all, runs begin at zero.
+Where clients have many rows of one kind, x0 is near the minimum; where they differ, it is a start like another one. Where
+those that speak weigh less than half of all, runs begin at zero.
 
 Up: f_i(0) in 32 bits (progress is counted from f(0)), one bit (whether it says more), a unit, 8 bits for every
 w_j sqrt(e_j) with e_j the power of two that the scale says of its curvature anyway, and 3 bits for H_j / e_j, a power of two
-from 1/128 to 1. Down: x0, as a step from zero, in as few bits as cost at most a tenth of the clients' disagreement about it
-(`Averaged.begin`).
+from 1/128 to 1. Down: x0, as a step from zero, in 10 bits a number.
 """
 
 from __future__ import annotations
@@ -28,37 +31,32 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, PerRow
+from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn
+from errorfeedback.estimators.local_fits import LocalFits
 from errorfeedback.problems.conversation import Conversation, alone
 from errorfeedback.problems.glm import GLM, per_client
 from errorfeedback.problems.scaling import Scaled, added, curvatures, density
 from errorfeedback.runtime.begin import Begin
-from errorfeedback.wire.codebook import MENU, Codebook
+from errorfeedback.wire.codebook import Codebook
 
-FEWEST = 0.5
-"""Rows for every feature of a client that says anything."""
-PRIOR = 3.0
-"""What the prior weighs, in rows."""
-WORDS = Codebook(8, 3)
+PRIORS, OF_BEST = (10.0, 1.0), 1 / 3
+"""Rows that a prior may weigh, from the strongest on, and the share of the best one's that is taken."""
+KEPT = 1 / 3
+"""What a model has to be worth on rows that it was not fitted to, as a share of what it is on those that it was."""
+NEWTON, SOLVED = 6, 0.01
+"""The most Newton steps of a fit, and what it may leave, as a share of its luck."""
+WORDS, FIRST = Codebook(8, 3), Codebook(10, 5)
+"""How a client says its model, and the server where the run begins."""
 UNIT_BITS, BEND_BITS, LOSS_BITS = 16, 3, 32
-NEWTON, CG, RESIDUAL = 4, 10, 0.1
-"""Newton steps, the most steps of conjugate gradients in each, and the share of the residual that ends them earlier."""
-ARMIJO, HALVINGS = 1e-4, 6
-DISAGREEMENT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """The mean of the clients' own models, and what is known of it."""
+    """The mean of the clients' own models."""
 
     x: Model
     """(d,): zero where too few have said what theirs is."""
-    curvature: Model
-    """(d,): sum_i H_ij."""
-    noise: float
-    """The clients' disagreement: sum_j (1/(c_j - 1)) sum_i H_ij (w_ij - x_j)^2, which x has of it in expectation."""
     zero: float
     """f(0)."""
     bits: int
@@ -66,17 +64,8 @@ class Averaged:
 
     def begin(self, scaling: Scaled) -> Begin:
         """In the variable z = x / S."""
-        return Begin(self._rounded(scaling), self.bits, self.zero)
-
-    def _rounded(self, scaling: Scaled) -> PerColumn:
-        """z = x / S in the coarsest coding of a step whose rounding costs at most a tenth of the noise; the same bits when
-        it is rounded again."""
-        z, weights = Model(self.x / scaling.scale), self.curvature * scaling.scale**2
-        for coding in MENU:
-            rounded = _settled(coding, z)
-            if weights @ (rounded - z) ** 2 <= DISAGREEMENT * self.noise:
-                break
-        return scaling.extend(rounded, np.zeros(scaling.width))
+        z = _settled(FIRST, Model(self.x / scaling.scale))
+        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, self.zero)
 
 
 def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
@@ -101,18 +90,11 @@ def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged
     zero, nowhere = float(np.concatenate(losses).mean(dtype=np.float64)), Model(np.zeros(s.d))
     speaking, all_ = np.concatenate(weights).sum(axis=0)
     if speaking < all_ / 2:
-        return Averaged(nowhere, nowhere, 0.0, zero, sum(bits))
+        return Averaged(nowhere, zero, sum(bits))
     curvature = added(s.d, owns, bends)
     pulls = added(s.d, owns, [bend * model for bend, model in zip(bends, models, strict=True)])
     x = Model(np.divide(pulls, curvature, out=np.zeros(s.d), where=curvature > 0))
-    words = zip(owns, models, bends, strict=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = added(s.d, owns, [bend * (model - x[own]) ** 2 for own, model, bend in words])
-    counts = added(s.d, owns, [np.ones(len(own)) for own in owns])
-    noise = float((spread / np.maximum(counts - 1, 1)).sum())
-    if not np.isfinite(noise):  # numbers beyond what a float can square
-        return Averaged(nowhere, nowhere, 0.0, zero, sum(bits))
-    return Averaged(x, Model(curvature), noise, zero, sum(bits))
+    return Averaged(x if np.isfinite(x).all() else nowhere, zero, sum(bits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,21 +115,66 @@ class Said:
 
 
 def _said(rows: GLM, l2: Floats) -> Said:
-    s, m, weights = rows.support, np.diff(rows.rows), per_client(rows.shares, rows.rows)
-    highest, lowest = (extreme.reduceat(rows.target, rows.rows[:-1]) for extreme in (np.maximum, np.minimum))
-    speaks = (m >= FEWEST * s.sizes) & (lowest < highest)
+    s, m, weights, fits = rows.support, np.diff(rows.rows), per_client(rows.shares, rows.rows), LocalFits(rows)
     bounds = curvatures(rows)
     penalty = Lifted(s.repeat(weights) * l2[s.indices])
-    prior = Lifted(_units(rows, bounds) * s.repeat(PerClient(PRIOR / m)))
-    w, z = local_models(rows, Lifted(penalty + prior), NEWTON if speaks.any() else 0)
-    exact = bends_at(rows, z) + penalty
+    row = Lifted(_units(rows, bounds) * s.repeat(PerClient(1 / m)))
+    trial = _tried(fits, penalty, row)
+    highest, lowest = (extreme.reduceat(rows.target, rows.rows[:-1]) for extreme in (np.maximum, np.minimum))
+    speaks = trial.worth & (lowest < highest)
+    prior = s.repeat(PerClient(OF_BEST * trial.prior)) * row
+    w, z = fits.minima(rows.shares, Lifted(penalty + prior), trial.model, NEWTON, trial.enough, speaks)
+    exact = rows.lifted.power(2).T @ fits.bends(rows.shares, z) + penalty
     powers = np.exp2(np.rint(np.log2(bounds)))
     ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
     models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)
     bits = rows.n * (1 + LOSS_BITS) + int((speaks * (UNIT_BITS + (WORDS.each + BEND_BITS) * s.sizes)).sum())
-    zero = _values(rows, penalty, Lifted(np.zeros_like(w)), np.zeros_like(z)).astype(np.float32).astype(np.float64)
+    zero = fits.losses(rows.shares, np.zeros_like(z)).astype(np.float32).astype(np.float64)
     both = np.column_stack([weights * speaks, weights])
     return Said(speaks, Lifted(models), Lifted(powers * np.exp2(ratio)), both, zero, bits)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What one half of every client's rows says of the other half."""
+
+    prior: PerClient
+    """The rows that a prior weighs with which it says most."""
+    gain: PerClient
+    """By how much the loss on the other half is below that of zero, with this prior."""
+    own_gain: PerClient
+    """The same on the half that it was fitted to."""
+    model: Lifted
+
+    @property
+    def worth(self) -> NDArray[np.bool_]:
+        return (self.gain > 0) & (self.gain >= KEPT * self.own_gain)
+
+    @property
+    def enough(self) -> PerClient:
+        """What a fit may leave: little beside its luck, which is what it is better by on its own rows than on others."""
+        return PerClient(SOLVED * np.maximum(self.own_gain - self.gain, SOLVED * self.own_gain))
+
+
+def _tried(fits: LocalFits, penalty: Lifted, row: Lifted) -> Trial:
+    """A Newton step for every prior, from the strongest on; `row`: what a prior of one row weighs."""
+    rows, s = fits.rows, fits.rows.support
+    first = (np.arange(len(rows.target)) - np.repeat(rows.rows[:-1], np.diff(rows.rows))) % 2 == 0
+    halves = rows.shares * first, rows.shares * ~first
+    before = [fits.losses(half, np.zeros(len(rows.target))) for half in halves]
+    w, nothing, everybody = Lifted(np.zeros(s.size)), PerClient(np.zeros(rows.n)), np.ones(rows.n, dtype=np.bool_)
+    best = Trial(PerClient(nothing + PRIORS[0]), PerClient(nothing - np.inf), nothing, w)
+    for prior in PRIORS:
+        w, z = fits.minima(halves[0], Lifted(penalty / 2 + prior * row), w, 1, nothing, everybody)
+        own_gain, gain = (zero - fits.losses(half, z) for zero, half in zip(before, halves, strict=True))
+        better = gain > best.gain
+        best = Trial(
+            prior=PerClient(np.where(better, prior, best.prior)),
+            gain=PerClient(np.where(better, gain, best.gain)),
+            own_gain=PerClient(np.where(better, own_gain, best.own_gain)),
+            model=Lifted(np.where(np.repeat(better, s.sizes), w, best.model)),
+        )
+    return best
 
 
 def _units(rows: GLM, bounds: Lifted) -> Lifted:
@@ -155,71 +182,6 @@ def _units(rows: GLM, bounds: Lifted) -> Lifted:
     logs, dense = density(rows, bounds)
     typical = rows.support.repeat(PerClient(np.exp2(logs)))
     return Lifted(typical * (bounds / typical) ** np.where(dense > 0, 1.0, 0.5))
-
-
-def bends_at(rows: GLM, z: PerRow) -> Lifted:
-    """The diagonals of the clients' Hessians where their predictions are z."""
-    A, bends = rows.lifted, rows.loss.bends(z, rows.target)
-    assert bends is not None, "who asks has looked whether it bends"
-    return Lifted(sparse.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).T @ (bends * rows.shares))
-
-
-def local_models(rows: GLM, penalty: Lifted, steps: int) -> tuple[Lifted, PerRow]:
-    """About argmin f_i(w) + (1/2) sum_j penalty_j w_j^2 of every client, all at once, after so many Newton steps from zero
-    with conjugate gradients; and the predictions there."""
-    s, w, z = rows.support, Lifted(np.zeros(rows.support.size)), np.zeros(len(rows.target))
-    value = _values(rows, penalty, w, z)
-    for _ in range(steps):
-        slopes = np.empty_like(z)
-        rows.loss.slopes(z, rows.target, rows.shares, slopes)
-        g = Lifted(rows.lifted.T @ slopes + penalty * w)
-        p, zp = _newton_step(rows, penalty, z, g)
-        slope, t = s.sums(Lifted(g * p)), np.ones(rows.n)
-        for _ in range(HALVINGS):
-            there, seen = Lifted(w + s.repeat(PerClient(t)) * p), z + np.repeat(t, np.diff(rows.rows)) * zp
-            new = _values(rows, penalty, there, seen)
-            refused = ~(new <= value + ARMIJO * t * slope)
-            if not refused.any():
-                break
-            t = np.where(refused, t / 2, t)
-        w = Lifted(np.where(np.repeat(refused, s.sizes), w, there))
-        z = np.where(np.repeat(refused, np.diff(rows.rows)), z, seen)
-        value = PerClient(np.where(refused, value, new))
-    return w, z
-
-
-def _values(rows: GLM, penalty: Lifted, w: Lifted, z: PerRow) -> PerClient:
-    losses = np.add.reduceat(rows.loss.values(z, rows.target) * rows.shares, rows.rows[:-1], dtype=np.float64)
-    return PerClient(losses + rows.support.sums(Lifted(penalty / 2 * w**2)))
-
-
-def _newton_step(rows: GLM, penalty: Lifted, z: PerRow, g: Lifted) -> tuple[Lifted, PerRow]:
-    """About -(H_i + diag(penalty))^-1 g_i of every client, and how predictions move along it; a client that is near enough
-    waits for the others."""
-    s, A, counts = rows.support, rows.lifted, np.diff(rows.rows)
-    bends = rows.loss.bends(z, rows.target)
-    assert bends is not None, "who asks has looked whether it bends"
-    weights, diagonal = bends * rows.shares, bends_at(rows, z) + penalty
-    p, zp, r = np.zeros_like(g), np.zeros_like(z), -g
-    y = r / diagonal
-    d, left = y.copy(), s.sums(Lifted(r * y))
-    enough = RESIDUAL**2 * left
-    for _ in range(CG):
-        zd = A @ d
-        Hd = A.T @ (weights * zd) + penalty * d
-        curved = s.sums(Lifted(d * Hd))
-        live = (left > enough) & (curved > 0)
-        if not live.any():
-            break
-        a = np.divide(left, curved, out=np.zeros(rows.n), where=live)
-        p += s.repeat(PerClient(a)) * d
-        zp += np.repeat(a, counts) * zd
-        r -= s.repeat(PerClient(a)) * Hd
-        y = r / diagonal
-        after = s.sums(Lifted(r * y))
-        d = y + s.repeat(PerClient(np.divide(after, left, out=np.zeros(rows.n), where=live))) * d
-        left = after
-    return Lifted(p), zp
 
 
 def _settled(coding: Codebook, z: Model) -> Model:

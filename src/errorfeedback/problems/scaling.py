@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
+import numba
 import numpy as np
 from scipy import sparse
 
@@ -232,7 +232,7 @@ def density(problem: Problem, sums: Lifted) -> tuple[PerClient, Floats]:
     k, support = as_bounded(problem).typical_curvature(), problem.support.by_feature
     counts = np.bincount(k.lifted.indices, minlength=support.size)
     rows = np.repeat(np.diff(k.rows), support.sizes)
-    typical = np.rint(np.log2(_medians(support, Lifted(np.minimum(sums * (rows / counts), HUGE)))))
+    typical = np.rint(np.log2(_medians(support.indptr, Lifted(np.minimum(sums * (rows / counts), HUGE)))))
     return PerClient(typical), (2 * counts > rows).astype(np.float64)
 
 
@@ -241,9 +241,13 @@ def _powers(share: Floats, power: float | None) -> Floats:
     return np.rint(0.5 * SIXTHS * (1.0 + share)) / SIXTHS if power is None else np.full(len(share), power)
 
 
-def _medians(support: Support, u: Lifted) -> PerClient:
+@numba.njit(cache=True, nogil=True)
+def _medians(starts: Integers, u: Floats) -> Floats:
     """The median of every client's segment."""
-    return PerClient(np.array([np.median(u[lo:hi]) for lo, hi in pairwise(support.indptr)]))
+    found = np.empty(len(starts) - 1)
+    for i in range(len(found)):
+        found[i] = np.median(u[starts[i] : starts[i + 1]])
+    return found
 
 
 def curvatures(problem: Problem) -> Lifted:
