@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 def test_train_writes_model_history_and_report(folder):
     assert {p.name for p in (folder / "run").iterdir()} == {"model.npz", "history.json", "clients.json", "report.html"}
     history = json.loads((folder / "run/history.json").read_text())
-    assert history["f"][-1] < 0.8 * history["f"][0]
+    assert history["f"][-1] < history["f"][0] < 0.5 * np.log(2)  # from the mean of the shops' own models
     assert load(folder / "run/model.npz").provenance["clients"] == 4
 
 

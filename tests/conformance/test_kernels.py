@@ -14,6 +14,7 @@ from scipy import sparse
 from errorfeedback import keyed
 from errorfeedback.compressors import few_bits, random_levels, top_k
 from errorfeedback.keyed import mix, uniform, uniforms, unit
+from errorfeedback.problems import scaling
 from errorfeedback.problems.blocks import base, csr, dense, many_outputs
 from errorfeedback.problems.blocks import uniform as one_hot
 from errorfeedback.problems.blocks.base import local_positions, narrow
@@ -273,6 +274,13 @@ def test_a_step_is_two_lines_of_numpy(dtype):
     assert np.array_equal(there, again)
 
 
+def test_medians_are_numpys():
+    rng = np.random.default_rng(3)
+    sizes = rng.integers(1, 9, 30)
+    starts, u = np.concatenate([[0], np.cumsum(sizes)]), rng.standard_normal(sizes.sum())
+    assert scaling._medians(starts, u).tolist() == [np.median(u[lo:hi]) for lo, hi in pairwise(starts)]
+
+
 def test_segments_are_the_sorted_sets_of_features_and_ranks_count_earlier_owners():
     matrix, lifted, support, rows, _, _ = problem(np.float64)
     sets = [np.unique(matrix[lo:hi].indices) for lo, hi in pairwise(rows)]
@@ -357,6 +365,7 @@ TESTED = {
     *(f"errorfeedback.problems.hessians.{name}" for name in ("add_rows", "times_outer")),  # test_curvature_kernels
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
+    "errorfeedback.problems.scaling._medians",
     *(f"errorfeedback.sums.{name}" for name in ("dot", "_four_products", "_add_four")),
 }
 

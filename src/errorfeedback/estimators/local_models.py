@@ -135,7 +135,7 @@ def _said(rows: GLM, l2: Floats) -> Said:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class HalfFit:
     """What one half of every client's rows says of the other half."""
 
     prior: PerClient
@@ -156,19 +156,19 @@ class Trial:
         return PerClient(SOLVED * np.maximum(self.own_gain - self.gain, SOLVED * self.own_gain))
 
 
-def _tried(fits: LocalFits, penalty: Lifted, row: Lifted) -> Trial:
+def _tried(fits: LocalFits, penalty: Lifted, row: Lifted) -> HalfFit:
     """A Newton step for every prior, from the strongest on; `row`: what a prior of one row weighs."""
     rows, s = fits.rows, fits.rows.support
     first = (np.arange(len(rows.target)) - np.repeat(rows.rows[:-1], np.diff(rows.rows))) % 2 == 0
     halves = rows.shares * first, rows.shares * ~first
     before = [fits.losses(half, np.zeros(len(rows.target))) for half in halves]
     w, nothing, everybody = Lifted(np.zeros(s.size)), PerClient(np.zeros(rows.n)), np.ones(rows.n, dtype=np.bool_)
-    best = Trial(PerClient(nothing + PRIORS[0]), PerClient(nothing - np.inf), nothing, w)
+    best = HalfFit(PerClient(nothing + PRIORS[0]), PerClient(nothing - np.inf), nothing, w)
     for prior in PRIORS:
         w, z = fits.minima(halves[0], Lifted(penalty / 2 + prior * row), w, 1, nothing, everybody)
         own_gain, gain = (zero - fits.losses(half, z) for zero, half in zip(before, halves, strict=True))
         better = gain > best.gain
-        best = Trial(
+        best = HalfFit(
             prior=PerClient(np.where(better, prior, best.prior)),
             gain=PerClient(np.where(better, gain, best.gain)),
             own_gain=PerClient(np.where(better, own_gain, best.own_gain)),

@@ -244,10 +244,10 @@ def _powers(share: Floats, power: float | None) -> Floats:
 @numba.njit(cache=True, nogil=True)
 def _medians(starts: Integers, u: Floats) -> Floats:
     """The median of every client's segment."""
-    found = np.empty(len(starts) - 1)
-    for i in range(len(found)):
-        found[i] = np.median(u[starts[i] : starts[i + 1]])
-    return found
+    medians = np.empty(len(starts) - 1)
+    for i in range(len(medians)):
+        medians[i] = np.median(u[starts[i] : starts[i + 1]])
+    return medians
 
 
 def curvatures(problem: Problem) -> Lifted:
