@@ -7,7 +7,9 @@ and the root mean square e_i of what is still missing. The server solves with
 
 and makes BFGS matrices of it from pairs (`quasi_newton`). lambda is the size that a random symmetric error with these
 entries has (its largest eigenvalue is at most 2 max_j sqrt(sum_k variance_jk) for independent entries, up to lower terms:
-Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls.
+Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls. Nor is
+an eigenvalue below 2^-20 of the largest believed: a step along such a valley cannot be told, as the finest has 9 digits, and
+its error of up to 2^-10 across the valley costs more than all of it gains.
 
 Who tells: all, or `clients` of them, drawn at random. Where s_j of the c_j clients of feature j have told (all others count
 as 0 in the mean), the mean is D mean D with D_jj = (c_j/s_j)^(1/2): what they have together is taken for what c_j/s_j times
@@ -59,8 +61,8 @@ MARGIN = 1.5
 KEPT = 2
 """Pairs that stay where Hessians come, unless they come in every round: they know of kinks that no Hessian shows."""
 NOISE = 2.0
-CONDITION = 1e-12
-"""The smallest eigenvalue of H0^-1, as a share of the largest."""
+CONDITION, ROUNDED = 1e-12, 2.0**-20
+"""The smallest eigenvalue of H0^-1, as a share of the largest; where Hessians come whole, and in few bits, as steps do."""
 TINY = 1e-100
 """Curvature below that is none."""
 
@@ -162,7 +164,8 @@ class Curvature(Direction):
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        newest = damped(triangle, answer, noise(answer))
+        smallest = CONDITION if isinstance(self.compressor, Identity) else ROUNDED
+        newest = damped(triangle, answer, noise(answer), smallest)
         return replace(state, triangle=triangle, newest=newest, since=state.t, exchanges=state.exchanges + 1, decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
@@ -221,9 +224,9 @@ def noise(answer: Hessians) -> float:
     return NOISE * float((times(answer) ** 2 * squares).max()) ** 0.5 / support.n_total
 
 
-def damped(triangle: Model, answer: Hessians, least: float) -> Damped | None:
-    """With lambda = `least`. None where nothing curves (all rows of a logistic loss are far from their threshold), or too
-    much to be squared."""
+def damped(triangle: Model, answer: Hessians, least: float, smallest: float = CONDITION) -> Damped | None:
+    """With lambda = `least`, and no eigenvalue below the `smallest` share of the largest. None where nothing curves (all
+    rows of a logistic loss are far from their threshold), or too much to be squared."""
     matrix, grown = symmetric(triangle, answer.support.d), np.sqrt(times(answer))
     matrix *= np.outer(grown, grown)
     if not grown.all():
@@ -235,4 +238,4 @@ def damped(triangle: Model, answer: Hessians, least: float) -> Damped | None:
     values, vectors = np.linalg.eigh(matrix)
     if not values[-1] > TINY:
         return None
-    return Damped(answer.units, np.maximum(values, max(least, CONDITION * values[-1])), vectors)
+    return Damped(answer.units, np.maximum(values, max(least, smallest * values[-1])), vectors)
