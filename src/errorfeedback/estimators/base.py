@@ -66,8 +66,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         Bring features to like size first: dense ones to the same curvature, rare ones half-way (with k: all to the same).
         coef_ is in the units of the data all the same.
     own_models : bool, default=True
-        Begin at the mean of the clients' own models, where these have rows enough: a client tells what model its rows make,
-        in 11 bits a feature. Without k, l1 and a warm start, for two classes and regression, on scaled features.
+        Begin at the mean of the clients' own models, where these have learned something: a client tells what model its
+        rows make, in 11 bits a feature. Without k, l1 and a warm start, for two classes and regression, on scaled features.
     max_iter : int, default=2000
         Rounds, at most.
     tol : float, default=1e-6

@@ -14,7 +14,7 @@ told losses accept or refuse it. What is chosen:
   every feature of the model, or as many as cost no more than one round; where all in 4 bits are cheaper, all; where all do
   not have as many rows, nobody. Never without a bound on the curvature: a step that will be refused may end where a loss
   that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
-- *The start*: the mean of the clients' own models, where these have rows enough for one (`estimators.local_models`).
+- *The start*: the mean of the clients' own models, where these have learned something (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
 """

@@ -19,7 +19,7 @@ DATA = "LIBSVM, .csv, .tsv, .parquet, .npz, a known name (a9a, ...), or a folder
 LOSS = "logistic (default), squared_hinge, squared (what --regression is), huber, or poisson, for counts."
 HUBER_WIDTH = "With --loss huber: errors up to this are squared, in the units of the target."
 MULTI_CLASS = "More than two classes: multinomial (default), or ovr, each against the rest."
-OWN_MODELS = "Begin at the mean of what models the clients' own rows make, where they have rows enough."
+OWN_MODELS = "Begin at the mean of what models the clients' own rows make, where these have learned something."
 CLIENTS = 10
 """Where nobody says how many, and at most one per row."""
 
