@@ -87,7 +87,9 @@ def told(name: str, found: dict[str, Any], levels: list[float]) -> str:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", choices=DATA, help="by default all but the largest")
+    parser.add_argument(
+        "--data", nargs="+", choices=DATA, help="by default all but the largest; with --from those raced then"
+    )
     parser.add_argument("--methods", nargs="+", choices=METHODS, help="by default all; with --from none are run again")
     parser.add_argument("--level", nargs="+", type=float, default=list(LEVELS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
@@ -100,7 +102,7 @@ def parsed() -> argparse.Namespace:
     options = parser.parse_args()
     if options.methods is None:
         options.methods = [] if options.source else list(METHODS)
-    if options.data is None:
+    if options.data is None and options.source is None:
         options.data = list(QUICK) if options.quick else [name for name, entry in DATA.items() if not entry.large]
     return options
 
@@ -111,6 +113,7 @@ def main() -> None:
     if options.source is not None:
         settings = found["settings"]
         options.level, options.partition, options.clients = (settings[key] for key in ("levels", "partition", "clients"))
+        options.data = list(found["data"]) if options.data is None else options.data
     if options.methods:
         found = measured(options, found["data"])
     else:

@@ -2,8 +2,9 @@
 
 `python tests/descending.py --count 1000 --direction LBFGS` judges that many problems: none may end in a number that is not
 finite or above its start, no accepted point above the one before it, and none may take more than three times the rounds
-that full precision takes to the same gap. `--direction train` is what `train` chooses for the problem, with its scaling,
-from zero, against full precision with the same scaling.
+that full precision takes to the same gap. `--direction train` is what `train` chooses for the problem, for fewest bytes, and
+`--direction link` what it chooses for a link of 1M/10M/50ms: with its scaling and from where it begins, against full
+precision with the same scaling from there. Gaps are shares of what there is to gain from zero.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 from hostile import hostile
 
 import errorfeedback as ef
+from errorfeedback.estimators.objective import from_own_models
 from errorfeedback.planner import recipe
+from errorfeedback.problems.conversation import alone
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.stepsizes.armijo import LEVEL
 
@@ -29,6 +32,7 @@ DIRECTIONS = {
     "start": ef.Curvature(ef.PowersOfTwo(4), price=2.0),
     "late": ef.Curvature(ef.PowersOfTwo(4), price=10.0),
 }
+TRAINED, LINK = ("train", "link"), ef.Network(1e6, 1e7, 0.05)
 GAPS = (1e-2, 1e-3, 1e-5)
 CRAWLS = 3.0
 ROUNDS = 60
@@ -47,10 +51,11 @@ class Watched(ef.Armijo):
 ACCOUNT: list = []
 
 
-def watched(problem, method, *, rounds, **options):
+def watched(problem, method, *, rounds, rule=None, **options):
     """A run, and what was told in its rounds."""
     ACCOUNT.clear()
-    result = ef.solve(problem, method, Watched(), rounds=rounds, every=rounds, metrics=False, **options)
+    rule = Watched() if rule is None else rule
+    result = ef.solve(problem, method, rule, rounds=rounds, every=rounds, metrics=False, **options)
     return result, list(ACCOUNT)
 
 
@@ -76,18 +81,27 @@ def rounds_to(account, target):
     return next((t for t, (_, loss, _) in enumerate(account) if loss <= target), np.inf)
 
 
+def prepared(problem):
+    """As `train` has it: in its variable, and where it begins (None: at zero)."""
+    rows = problem.inner if isinstance(problem, Scaled) else problem
+    return alone(lambda seat: from_own_models(rows, np.zeros(rows.width)))
+
+
 def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     """What is wrong with a run, and how many times the rounds of full precision it took to every gap."""
     problem, _, x0, _ = hostile(seed)
-    if name == "train":
-        rows = problem.inner if isinstance(problem, Scaled) else problem
-        problem, x0 = ef.scaled(rows, power=None), np.zeros(rows.width)
-    options, longer = {"x0": x0, "prox": prox}, 3 * rounds + 10
+    longer, since = 3 * rounds + 10, None
+    if name in TRAINED:
+        problem, begin = prepared(problem)
+        since, x0 = problem.value(np.zeros(problem.width)), np.zeros(problem.width) if begin is None else begin.x
+    options = {"x0": x0, "prox": prox}
     _, exact = full_precision(problem, rounds, **options)
-    if name == "train":
-        chosen = recipe.few_bits(problem, None, GAPS[-1])
+    if name in TRAINED:
+        chosen = recipe.few_bits(problem, [LINK] * problem.n if name == "link" else None, GAPS[-1], begin)
         options |= {"direction": chosen.direction, "downlink": chosen.downlink}
-        result, account = watched(problem, chosen.method, rounds=longer, **options)
+        result, account = watched(
+            problem, chosen.method, rounds=longer, rule=Watched(since=chosen.stepsize.since), **options
+        )
     else:
         result, account = few_bits(problem, DIRECTIONS[name], longer, up, **options)
     wrong = []
@@ -101,7 +115,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     least = min(loss for accepted, loss, _ in exact if accepted)
     ratios = []
     for gap in GAPS:
-        target = least + gap * (exact[0][1] - least)
+        target = least + gap * ((exact[0][1] if since is None else since) - least)
         ratios.append(rounds_to(account, target) / max(rounds_to(exact, target), 1))
     wrong += [f"crawls to {gap:g}" for gap, ratio in zip(GAPS, ratios, strict=True) if ratio > CRAWLS]
     return wrong, ratios
@@ -112,7 +126,7 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--l2", type=float, default=0.0)
-    parser.add_argument("--direction", choices=[*DIRECTIONS, "train"], default="LBFGS")
+    parser.add_argument("--direction", choices=[*DIRECTIONS, *TRAINED], default="LBFGS")
     given = parser.parse_args()
     begin, counts, ratios = time.time(), Counter(), []
     prox = ef.ElasticNet(l2=given.l2) if given.l2 else None

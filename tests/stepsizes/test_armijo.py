@@ -151,6 +151,15 @@ def test_few_hostile_problems_crawl_to_a_gap_of_a_thousandth():
     assert len(fitted) <= 5 < len(coarse)
 
 
+@pytest.mark.parametrize("seed", [49, 80, 86, 168, 180, 206])
+def test_steps_that_no_bits_can_tell_are_not_tried(seed):
+    """Least squares of fewer rows than features, with Hessians in every round: along valleys that hardly curve, steps would
+    be told with errors across that cost more than they gain, and be refused round after round."""
+    wrong, ratios = judged(seed, "link")
+    assert wrong == []
+    assert max(ratios) <= 2.0
+
+
 def problem():
     return ef.synthetic(n=6, d=12, m=3, c=2)
 
