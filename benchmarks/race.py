@@ -31,7 +31,7 @@ QUICK = ("phishing", "mushrooms", "clicks")
 def measured(options: argparse.Namespace, data: dict[str, Any]) -> dict[str, Any]:
     """`data` and everything that was asked for beside it; data sets that are not here are skipped."""
     for name in options.data:
-        for seed in options.seeds:
+        for seed in options.seeds or [int(key) for key in data.get(name, "0")]:
             try:
                 objective = problem(name, seed=seed, partition=options.partition, n=options.clients)
             except FileNotFoundError as error:
@@ -92,7 +92,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--methods", nargs="+", choices=METHODS, help="by default all; with --from none are run again")
     parser.add_argument("--level", nargs="+", type=float, default=list(LEVELS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--seeds", nargs="+", type=int, help="by default 0; with --from those raced then")
     parser.add_argument("--partition", choices=PARTITIONS, help="natural where the data has clients, otherwise shuffled")
     parser.add_argument("--clients", type=int)
     parser.add_argument("--quick", action="store_true", help="three data sets and a tenth of the exchanges")
@@ -113,6 +113,7 @@ def main() -> None:
     if options.source is not None:
         settings = found["settings"]
         options.level, options.partition, options.clients = (settings[key] for key in ("levels", "partition", "clients"))
+        options.quick = settings["quick"]
         options.data = list(found["data"]) if options.data is None else options.data
     if options.methods:
         found = measured(options, found["data"])
@@ -122,7 +123,7 @@ def main() -> None:
         print(f"\n## Us against the best peer, to {level:g}\n")
         print(summary({name: medians(each, level) for name, each in found["data"].items()}))
     if options.figure is not None and found["data"]:
-        figure.draw(found, options.figure, str(options.seeds[0]))
+        figure.draw(found, options.figure, str((options.seeds or [0])[0]))
 
 
 if __name__ == "__main__":

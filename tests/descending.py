@@ -81,10 +81,10 @@ def rounds_to(account, target):
     return next((t for t, (_, loss, _) in enumerate(account) if loss <= target), np.inf)
 
 
-def prepared(problem):
+def prepared(problem, l2):
     """As `train` has it: in its variable, and where it begins (None: at zero)."""
     rows = problem.inner if isinstance(problem, Scaled) else problem
-    return alone(lambda seat: from_own_models(rows, np.zeros(rows.width)))
+    return alone(lambda seat: from_own_models(rows, np.full(rows.width, l2)))
 
 
 def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
@@ -92,7 +92,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     problem, _, x0, _ = hostile(seed)
     longer, since = 3 * rounds + 10, None
     if name in TRAINED:
-        problem, begin = prepared(problem)
+        problem, begin = prepared(problem, 0.0 if prox is None else prox.l2)
         since, x0 = problem.value(np.zeros(problem.width)), np.zeros(problem.width) if begin is None else begin.x
     options = {"x0": x0, "prox": prox}
     _, exact = full_precision(problem, rounds, **options)

@@ -43,10 +43,8 @@ def ratio(share: float, peer: str) -> str:
 
 def summary(all_needs: Mapping[str, Needs]) -> str:
     """Our ratios on every data set."""
-    rows, raced = (
-        [["data", *QUANTITIES]],
-        {name: needs for name, needs in all_needs.items() if US in needs and len(needs) > 1},
-    )
+    raced = {name: needs for name, needs in all_needs.items() if US in needs and len(needs) > 1}
+    rows = [["data", *QUANTITIES]]
     rows += [[name, *(ratio(*against(needs, q)) for q in QUANTITIES)] for name, needs in raced.items()]
     return markdown(rows)
 

@@ -366,13 +366,14 @@ TESTED = {
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
     "errorfeedback.problems.scaling._medians",
+    "errorfeedback.estimators.local_fits._newton_steps",  # estimators/test_local_models
     *(f"errorfeedback.sums.{name}" for name in ("dot", "_four_products", "_add_four")),
 }
 
 
 def test_no_kernel_of_a_round_is_without_its_twin():
     found, names = set(), ["errorfeedback.sums"]
-    for part in ("problems", "compressors", "sparsity", "methods", "directions"):
+    for part in ("problems", "compressors", "sparsity", "methods", "directions", "estimators"):
         package = importlib.import_module(f"errorfeedback.{part}")
         names += [name for _, name, _ in pkgutil.walk_packages(package.__path__, f"errorfeedback.{part}.")]
     for name in names:

@@ -55,7 +55,7 @@ def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n,
     clients = max(by_rows, by_round)
     assert clients < n
     assert price(n, d, clients, 10) < price(n, d, n, 4)
-    assert recipe.direction == ef.Curvature(ef.Uniform(10), price=recipe.direction.price, tolerance=1e-5, clients=clients)
+    assert recipe.direction == ef.Curvature(ef.Uniform(10), recipe.direction.price, 1e-5, clients=clients, believed=2.0**-20)
     assert recipe.direction.price == pytest.approx(price(n, d, clients, 10), rel=1e-12)
     assert f"Hessians of 10 bits an entry from {clients} of {n} clients" in recipe.why
     assert "only where progress is slow" in recipe.why
@@ -63,7 +63,7 @@ def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n,
 
 def test_all_tell_where_that_is_cheaper_and_where_time_is_what_counts():
     few_rows = few_bits(like_rows(10, 20, 30), None, 1e-5)  # eight would have five rows a feature, at 10 bits
-    assert few_rows.direction == ef.Curvature(ef.PowersOfTwo(4), price=few_rows.direction.price, tolerance=1e-5)
+    assert few_rows.direction == ef.Curvature(ef.PowersOfTwo(4), few_rows.direction.price, 1e-5, believed=2.0**-20)
     assert few_rows.direction.price == pytest.approx(price(10, 30, 10, 4), rel=1e-12)
     for network, coding in ((ef.Network(1e6, 1e7, 0.05), ef.Uniform(10)), (ef.Network(2e3, 5e4, 0.5), ef.PowersOfTwo(4))):
         in_time = few_bits(like_rows(40, 100, 30), [network] * 40, 1e-5)

@@ -207,7 +207,7 @@ class HessianEstimates:
             if not tellers[j]:
                 P[j, j] = np.median([P[k, k] for k in range(d) if tellers[k]])
         values, V = np.linalg.eigh(P + (self.l2 + lam) * np.eye(d))
-        values = np.maximum(values, max(lam, 2.0**-20 * max(values)))
+        values = np.maximum(values, max(lam, 1e-12 * max(values)))
         return V @ np.diag(1 / values) @ V.T
 
     def track(self, i, x):

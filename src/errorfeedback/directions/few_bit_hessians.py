@@ -7,9 +7,9 @@ and the root mean square e_i of what is still missing. The server solves with
 
 and makes BFGS matrices of it from pairs (`quasi_newton`). lambda is the size that a random symmetric error with these
 entries has (its largest eigenvalue is at most 2 max_j sqrt(sum_k variance_jk) for independent entries, up to lower terms:
-Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls. Nor is
-an eigenvalue below 2^-20 of the largest believed: a step along such a valley cannot be told, as the finest has 9 digits, and
-its error of up to 2^-10 across the valley costs more than all of it gains.
+Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls. Where
+steps come in few bits, an eigenvalue below 2^-20 of the largest is not to be `believed` either: a step along such a valley
+cannot be told, as the finest has 9 digits, and its error of up to 2^-10 across the valley costs more than all of it gains.
 
 Who tells: all, or `clients` of them, drawn at random. Where s_j of the c_j clients of feature j have told (all others count
 as 0 in the mean), the mean is D mean D with D_jj = (c_j/s_j)^(1/2): what they have together is taken for what c_j/s_j times
@@ -61,8 +61,8 @@ MARGIN = 1.5
 KEPT = 2
 """Pairs that stay where Hessians come, unless they come in every round: they know of kinks that no Hessian shows."""
 NOISE = 2.0
-CONDITION, ROUNDED = 1e-12, 2.0**-20
-"""The smallest eigenvalue of H0^-1, as a share of the largest; where Hessians come whole, and in few bits, as steps do."""
+CONDITION = 1e-12
+"""The smallest eigenvalue of H0^-1, as a share of the largest."""
 TINY = 1e-100
 """Curvature below that is none."""
 
@@ -126,6 +126,8 @@ class Curvature(Direction):
     """Pairs that are remembered."""
     clients: int | None = None
     """How many clients tell their Hessians, for all; None: all."""
+    believed: float = CONDITION
+    """The smallest eigenvalue that is, as a share of the largest: 2^-20 where steps come in at most 16 bits."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
@@ -134,6 +136,8 @@ class Curvature(Direction):
             raise ValueError(f"clients = {self.clients!r}; a whole number of at least 1 tells its Hessian, or all do (None)")
         if not self.price >= 0:
             raise ValueError(f"price = {self.price}; what Hessians cost in rounds is at least 0")
+        if not 0 < self.believed < 1:
+            raise ValueError(f"believed = {self.believed}; it is a share of the largest eigenvalue, between 0 and 1")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance = {self.tolerance}; it is a share of all progress, between 0 and 1")
 
@@ -164,8 +168,7 @@ class Curvature(Direction):
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        smallest = CONDITION if isinstance(self.compressor, Identity) else ROUNDED
-        newest = damped(triangle, answer, noise(answer), smallest)
+        newest = damped(triangle, answer, noise(answer), self.believed)
         return replace(state, triangle=triangle, newest=newest, since=state.t, exchanges=state.exchanges + 1, decrements=())
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:

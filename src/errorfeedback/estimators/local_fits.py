@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, PerRow
 from errorfeedback.problems.blocks.base import local_positions
 from errorfeedback.problems.glm import GLM, per_client
+from errorfeedback.sums import dot
 
 CG, RESIDUAL = 20, 0.1
 """The most steps of conjugate gradients for a Newton step, and the share of the residual that ends them earlier."""
@@ -118,7 +119,7 @@ def _newton_steps(
                 diagonal[j[k]] += bends[row] * a[k] ** 2
         x, r = p[own], -g
         y = r / diagonal
-        d, left = y.copy(), np.dot(r, y)
+        d, left = y.copy(), dot(r, y)
         enough = residual**2 * left
         for _ in range(most):
             Hd = penalty[own] * d
@@ -131,16 +132,16 @@ def _newton_steps(
                     moved *= bends[row]
                     for k in range(len(a)):
                         Hd[j[k]] += moved * a[k]
-            curved = np.dot(d, Hd)
+            curved = dot(d, Hd)
             if not (left > enough and curved > 0.0):
                 break
             x += left / curved * d
             r -= left / curved * Hd
             y = r / diagonal
-            after = np.dot(r, y)
+            after = dot(r, y)
             d = y + after / left * d
             left = after
-        slope[i] = np.dot(g, x)
+        slope[i] = dot(g, x)
         for row in range(rows[i], rows[i + 1]):
             for k in range(indptr[row], indptr[row + 1]):
                 zp[row] += data[k] * x[at[k]]

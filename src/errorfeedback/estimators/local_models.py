@@ -11,16 +11,16 @@ a_i what client i weighs in f (1 where all weigh the same), m_i its rows. x0 is 
 quadratic models with diagonals for Hessians. The penalty is a prior that weighs as much as q_i rows, in the units of the
 scale (`problems.scaling`, by this client's rows alone): s_ij = t_i (h_ij / t_i)^p with h_ij the bound on the curvature of
 feature j, t_i what it would typically be if the feature were in every row, and p = 1 for a feature of most rows, else 1/2.
-Without it a client of as many rows as features fits its noise. Each client chooses its own: fitted to every other one of its
-rows, a model predicts the others best with 3 q_i of `PRIORS`. A third of that is taken, because the mean over clients is a
-remedy against noise, and against nothing else: it wants less of a prior than any of its members (Zhang, Duchi and Wainwright
-2015). A client says nothing where that model's loss, on the rows that it was not fitted to, falls from that of zero by less
-than a third of what it falls by on the others, or where it has one target only.
+Without it a client of as many rows as features fits its noise. Each client chooses its own: fitted to one half of its rows,
+a model predicts the other half best with 3 q_i of `PRIORS`. A third of that is taken, because the mean over clients is a
+remedy against noise, and against nothing else: it wants less of a prior than any of its members (Zhang, Duchi and
+Wainwright 2015). A client says nothing where that model's loss, on the rows that it was not fitted to, falls from that of
+zero by less than a third of what it falls by on the others, both halves weighing the same, or where it has one target only.
 
 Where clients have many rows of one kind, x0 is near the minimum; where they differ, it is a start like another one. Where
 those that speak weigh less than half of all, runs begin at zero.
 
-Up: f_i(0) in 32 bits (progress is counted from f(0)), one bit (whether it says more), a unit, 8 bits for every
+Up: f_i(0) (progress is counted from f(0)) and a_i in 32 bits each, one bit (whether it says more), a unit, 8 bits for every
 w_j sqrt(e_j) with e_j the power of two that the scale says of its curvature anyway, and 3 bits for H_j / e_j, a power of two
 from 1/128 to 1. Down: x0, as a step from zero, in 10 bits a number.
 """
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn
+from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, PerRow
 from errorfeedback.estimators.local_fits import LocalFits
 from errorfeedback.problems.conversation import Conversation, alone
 from errorfeedback.problems.glm import GLM, per_client
@@ -46,9 +46,11 @@ KEPT = 1 / 3
 """What a model has to be worth on rows that it was not fitted to, as a share of what it is on those that it was."""
 NEWTON, SOLVED = 6, 0.01
 """The most Newton steps of a fit, and what it may leave, as a share of its luck."""
+NEARLY = 1 - 1e-6
+"""What a sum of weights that is right up to rounding is at least."""
 WORDS, FIRST = Codebook(8, 3), Codebook(10, 5)
 """How a client says its model, and the server where the run begins."""
-UNIT_BITS, BEND_BITS, LOSS_BITS = 16, 3, 32
+UNIT_BITS, BEND_BITS, LOSS_BITS, WEIGHT_BITS = 16, 3, 32, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +58,19 @@ class Averaged:
     """The mean of the clients' own models."""
 
     x: Model
-    """(d,): zero where too few have said what theirs is."""
+    """(d,): zero where too few have said what theirs is, or it is not finite."""
     zero: float
     """f(0)."""
     bits: int
     """That all clients have sent."""
 
     def begin(self, scaling: Scaled) -> Begin:
-        """In the variable z = x / S."""
-        z = _settled(FIRST, Model(self.x / scaling.scale))
-        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, self.zero)
+        """In the variable z = x / S; at zero where that is beyond a float."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            z = Model(self.x / scaling.scale)
+        z = _settled(FIRST, z) if np.isfinite(z).all() else Model(np.zeros_like(z))
+        since = self.zero if 0 < self.zero < np.inf else np.nan  # too large or too small for 32 bits
+        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since)
 
 
 def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
@@ -89,7 +94,7 @@ def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged
     owns, models, bends, weights, losses, bits = zip(*everyone, strict=True)
     zero, nowhere = float(np.concatenate(losses).mean(dtype=np.float64)), Model(np.zeros(s.d))
     speaking, all_ = np.concatenate(weights).sum(axis=0)
-    if speaking < all_ / 2:
+    if speaking < NEARLY * all_ / 2:
         return Averaged(nowhere, zero, sum(bits))
     curvature = added(s.d, owns, bends)
     pulls = added(s.d, owns, [bend * model for bend, model in zip(bends, models, strict=True)])
@@ -108,7 +113,7 @@ class Said:
     bends: Lifted
     """H_i, rounded."""
     weights: Floats
-    """(n, 2): what a client weighs in f where it speaks, and in any case."""
+    """(n, 2): what a client weighs in f where it speaks, and in any case, rounded to single precision."""
     zero: Floats
     """(n,): f_i(0), rounded to single precision."""
     bits: int
@@ -128,9 +133,9 @@ def _said(rows: GLM, l2: Floats) -> Said:
     powers = np.exp2(np.rint(np.log2(bounds)))
     ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
     models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)
-    bits = rows.n * (1 + LOSS_BITS) + int((speaks * (UNIT_BITS + (WORDS.each + BEND_BITS) * s.sizes)).sum())
+    bits = rows.n * (1 + LOSS_BITS + WEIGHT_BITS) + int((speaks * (UNIT_BITS + (WORDS.each + BEND_BITS) * s.sizes)).sum())
     zero = fits.losses(rows.shares, np.zeros_like(z)).astype(np.float32).astype(np.float64)
-    both = np.column_stack([weights * speaks, weights])
+    both = np.column_stack([weights * speaks, weights]).astype(np.float32).astype(np.float64)
     return Said(speaks, Lifted(models), Lifted(powers * np.exp2(ratio)), both, zero, bits)
 
 
@@ -159,8 +164,7 @@ class HalfFit:
 def _tried(fits: LocalFits, penalty: Lifted, row: Lifted) -> HalfFit:
     """A Newton step for every prior, from the strongest on; `row`: what a prior of one row weighs."""
     rows, s = fits.rows, fits.rows.support
-    first = (np.arange(len(rows.target)) - np.repeat(rows.rows[:-1], np.diff(rows.rows))) % 2 == 0
-    halves = rows.shares * first, rows.shares * ~first
+    halves = [_weighing_half(rows, part) for part in _halved(rows)]
     before = [fits.losses(half, np.zeros(len(rows.target))) for half in halves]
     w, nothing, everybody = Lifted(np.zeros(s.size)), PerClient(np.zeros(rows.n)), np.ones(rows.n, dtype=np.bool_)
     best = HalfFit(PerClient(nothing + PRIORS[0]), PerClient(nothing - np.inf), nothing, w)
@@ -175,6 +179,22 @@ def _tried(fits: LocalFits, penalty: Lifted, row: Lifted) -> HalfFit:
             model=Lifted(np.where(np.repeat(better, s.sizes), w, best.model)),
         )
     return best
+
+
+def _halved(rows: GLM) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Two halves of every client's rows: one each of the rows k and k + (m + 1) // 2, by the same coins for all clients."""
+    m = np.diff(rows.rows)
+    k, apart = np.arange(len(rows.target)) - np.repeat(rows.rows[:-1], m), np.repeat((m + 1) // 2, m)
+    coins = np.random.default_rng(0).random(int(m.max() + 1) // 2) < 0.5
+    first = coins[k % apart] ^ (k >= apart)
+    return first, ~first
+
+
+def _weighing_half(rows: GLM, part: NDArray[np.bool_]) -> PerRow:
+    """The shares of a part of the rows, such that it weighs half of what its client does."""
+    shares = rows.shares * part
+    whole, here = (per_client(each, rows.rows) for each in (rows.shares, shares))
+    return shares * np.repeat(whole / 2 / here, np.diff(rows.rows))
 
 
 def _units(rows: GLM, bounds: Lifted) -> Lifted:

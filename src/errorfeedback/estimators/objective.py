@@ -165,8 +165,11 @@ def _penalty(rows: GLM, scaling: Scaled | None, free: Sequence[int], *, l1: floa
 def with_ones(A: sparse.csr_array) -> sparse.csr_array:
     """A with the intercept's column, the last."""
     ends, (m, d) = A.indptr[1:], A.shape
-    data, indices = np.insert(A.data, ends, 1.0), np.insert(A.indices, ends, d)
-    return sparse.csr_array((data, indices, A.indptr + np.arange(m + 1)), shape=(m, d + 1))
+    index = sparse.get_index_dtype(maxval=max(A.nnz + m, d + 1))
+    data, indices = np.insert(A.data, ends, 1.0), np.insert(A.indices.astype(index, copy=False), ends, d)
+    return sparse.csr_array(
+        (data, indices, A.indptr.astype(index, copy=False) + np.arange(m + 1, dtype=index)), shape=(m, d + 1)
+    )
 
 
 def even(rows: int, n: int, seed: int) -> NDArray[Any]:

@@ -56,6 +56,8 @@ ROWS_PER_FEATURE = 5.0
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 """Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
 SHARE_OF_TRIP, DEARER = 0.1, 1.2
+TELLABLE = 2.0**-20
+"""Eigenvalues, as shares of the largest, along which a step of 9 digits can lead."""
 MOST_FEATURES, MOST_PAIRS = 1500, 5e7
 """Up to which the server inverts a matrix, and all clients keep theirs."""
 
@@ -160,14 +162,16 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
     ends = min(max(tolerance, 1e-12), 0.1)
     cheap = tariff.pace is not None and price(FINE.bits) <= EVERY_ROUND
     width = FINE.bits if cheap else COARSE.bits
-    whole = Curvature(FINE if cheap else COARSE, price(width), ends) if pairs.sum() <= MOST_PAIRS else None
+    whole = None
+    if pairs.sum() <= MOST_PAIRS:
+        whole = Curvature(FINE if cheap else COARSE, price(width), ends, believed=TELLABLE)
     if tariff.pace is not None or not problem.hessian_rows:
         return whole
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
     if enough > n:
         return None
     clients = max(enough, int(n / price(FINE.bits)))
-    of_some = Curvature(FINE, price=price(FINE.bits) * clients / n, tolerance=ends, clients=clients)
+    of_some = Curvature(FINE, price(FINE.bits) * clients / n, ends, clients=clients, believed=TELLABLE)
     if clients >= n or clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
         return whole
     return of_some
