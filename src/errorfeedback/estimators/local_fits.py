@@ -18,7 +18,7 @@ from errorfeedback.problems.blocks.base import local_positions
 from errorfeedback.problems.glm import GLM, per_client
 from errorfeedback.sums import dot
 
-CG, RESIDUAL = 20, 0.1
+CG, RESIDUAL = 40, 0.1
 """The most steps of conjugate gradients for a Newton step, and the share of the residual that ends them earlier."""
 ARMIJO, HALVINGS = 1e-4, 6
 

@@ -44,7 +44,7 @@ PRIORS, OF_BEST = (10.0, 1.0), 1 / 3
 """Rows that a prior may weigh, from the strongest on, and the share of the best one's that is taken."""
 KEPT = 1 / 3
 """What a model has to be worth on rows that it was not fitted to, as a share of what it is on those that it was."""
-NEWTON, SOLVED = 6, 0.01
+NEWTON, SOLVED = 8, 0.003
 """The most Newton steps of a fit, and what it may leave, as a share of its luck."""
 NEARLY = 1 - 1e-6
 """What a sum of weights that is right up to rounding is at least."""
