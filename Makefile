@@ -49,7 +49,7 @@ test: $(VENV)/test.stamp $(VENV)-flower/flower.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 ERRORFEEDBACK_FLOWER=$(VENV)-flower/bin/python $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The site, in docs/_build/html: pages from the code, and tutorials that run. A warning is an error.
 # `make docs SPHINX='-D plot_gallery=0'` leaves the tutorials' programs alone.
