@@ -15,7 +15,8 @@ def checked(tmp_path, *arguments):
 
 def test_no_kernel_of_a_round_leaves_its_arrays(tmp_path):
     files = [str(Path(__file__).with_name(name)) for name in ("test_kernels.py", "test_loss_kernels.py")]
-    done = checked(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
+    one = ["-k", "not float32"]  # indices are the same in both precisions
+    done = checked(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *one, *files)
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
 
