@@ -31,7 +31,7 @@ QUICK = ("phishing", "mushrooms", "clicks")
 def measured(options: argparse.Namespace, data: dict[str, Any]) -> dict[str, Any]:
     """`data` and everything that was asked for beside it; data sets that are not here are skipped."""
     for name in options.data:
-        for seed in options.seeds or [int(key) for key in data.get(name, "0")]:
+        for seed in options.seeds or [int(key) for key in data.get(name, {"0": None})]:
             try:
                 objective = problem(name, seed=seed, partition=options.partition, n=options.clients)
             except FileNotFoundError as error:
@@ -115,6 +115,8 @@ def main() -> None:
         options.level, options.partition, options.clients = (settings[key] for key in ("levels", "partition", "clients"))
         options.quick = settings["quick"]
         options.data = list(found["data"]) if options.data is None else options.data
+        if not options.methods:
+            found["data"] = {name: each for name, each in found["data"].items() if name in options.data}
     if options.methods:
         found = measured(options, found["data"])
     else:

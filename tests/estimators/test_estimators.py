@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.estimator_checks import check_estimator
 
 from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.objective import with_ones
 from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.storage.checkpoint import Checkpoint
@@ -251,3 +253,13 @@ BAD = {
 def test_bad_input_is_refused_before_training(binary, message):
     with pytest.raises(ValueError, match=message):
         BAD[message](*binary)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_the_intercept_is_a_last_column_of_ones_and_indices_stay_short(index):
+    A = sparse.csr_array(np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 3.0]]))
+    A.indices, A.indptr = A.indices.astype(index), A.indptr.astype(index)
+    made = with_ones(A)
+    assert made.toarray().tolist() == np.column_stack([A.toarray(), np.ones(3)]).tolist()
+    assert (made.indices.dtype, made.indptr.dtype) == (np.int32, np.int32)
+    assert made.has_canonical_format

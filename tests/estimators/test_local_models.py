@@ -199,6 +199,13 @@ def test_who_learns_nothing_or_has_one_target_says_nothing():
     assert np.array_equal(model.coef_, zero.fit(A, y, groups=clients).coef_)  # nothing but the bits is different
 
 
+def test_a_client_that_stays_at_zero_says_nothing():
+    """One row, as often with either label in both halves."""
+    A, y, clients = table()
+    A[clients == 2], y[clients == 2] = 1.0, np.tile([1.0, -1.0], 8)
+    assert np.flatnonzero(local_models._said(ef.logistic(A, y, clients), np.full(D, L2)).speaks).tolist() == [0, 1, 4]
+
+
 def test_a_client_of_no_weight_says_nothing():
     A, y, clients = table()
     rows = ef.logistic(A, y, clients, sample_weight=np.where(clients == 2, 0.0, 1.0))
@@ -285,6 +292,26 @@ def test_a_fit_is_solved_to_three_thousandths_of_its_luck():
         best.append(fits.values(rows.shares, whole, w, z))
     assert (best[0] - best[1] <= trial.enough).all()
     assert (best[0] > best[1]).any()
+
+
+@pytest.mark.parametrize(("share", "steps"), [(1.02, 3), (0.98, 4)])
+def test_a_fit_ends_with_the_step_that_was_to_gain_no_more_than_is_enough(share, steps):
+    A, y, clients = table()
+    rows = ef.logistic(A, y, clients)
+    fits, everybody = local_fits.LocalFits(rows), np.ones(N, dtype=bool)
+    start, penalty = np.zeros(rows.support.size), np.full(rows.support.size, 0.05)
+
+    def after(steps, enough=0.0):
+        return fits.minima(rows.shares, penalty, start, steps, np.full(N, enough), everybody)
+
+    w, z = after(2)
+    _, _, slope = fits._newton_step(rows.shares, penalty, w, z, everybody)
+    promised = -slope / 2  # by the third step of every client
+    found = fits.minima(rows.shares, penalty, start, 8, share * promised, everybody)[0]
+    for i, own in enumerate(np.split(found, rows.support.indptr[1:-1])):
+        ends = [np.split(after(count)[0], rows.support.indptr[1:-1])[i].tobytes() for count in (3, 4)]
+        assert ends[0] != ends[1]
+        assert own.tobytes() == ends[steps - 3]
 
 
 def test_a_client_finds_what_it_would_find_alone():

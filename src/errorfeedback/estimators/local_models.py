@@ -46,8 +46,6 @@ KEPT = 1 / 3
 """What a model has to be worth on rows that it was not fitted to, as a share of what it is on those that it was."""
 NEWTON, SOLVED = 8, 0.003
 """The most Newton steps of a fit, and what it may leave, as a share of its luck."""
-NEARLY = 1 - 1e-6
-"""What a sum of weights that is right up to rounding is at least."""
 WORDS, FIRST = Codebook(8, 3), Codebook(10, 5)
 """How a client says its model, and the server where the run begins."""
 UNIT_BITS, BEND_BITS, LOSS_BITS, WEIGHT_BITS = 16, 3, 32, 32
@@ -94,7 +92,7 @@ def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged
     owns, models, bends, weights, losses, bits = zip(*everyone, strict=True)
     zero, nowhere = float(np.concatenate(losses).mean(dtype=np.float64)), Model(np.zeros(s.d))
     speaking, all_ = np.concatenate(weights).sum(axis=0)
-    if speaking < NEARLY * all_ / 2:
+    if speaking < all_ / 2:
         return Averaged(nowhere, zero, sum(bits))
     curvature = added(s.d, owns, bends)
     pulls = added(s.d, owns, [bend * model for bend, model in zip(bends, models, strict=True)])
