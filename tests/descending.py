@@ -115,7 +115,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     least = min(loss for accepted, loss, _ in exact if accepted)
     ratios = []
     for gap in GAPS:
-        target = least + gap * ((exact[0][1] if since is None else since) - least)
+        target = least + max(gap * ((exact[0][1] if since is None else since) - least), LEVEL * abs(least))
         ratios.append(rounds_to(account, target) / max(rounds_to(exact, target), 1))
     wrong += [f"crawls to {gap:g}" for gap, ratio in zip(GAPS, ratios, strict=True) if ratio > CRAWLS]
     return wrong, ratios

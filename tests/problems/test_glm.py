@@ -120,10 +120,19 @@ def test_autoencoder_gradients_are_derivatives():
     assert problem.value(x) == pytest.approx(np.mean(np.sum((rows @ E.T @ D.T - rows) ** 2, axis=1)))
 
 
+def misplaced(column):
+    """A row whose second entry says that it is in that column."""
+    A = sparse.csr_array([[1.0, 2.0]])
+    A.indices[1] = column
+    return A
+
+
 BAD = {
     "A has shape": lambda: ef.least_squares(np.ones(3), np.ones(3), 1),
     "target has shape": lambda: ef.least_squares(np.ones((3, 2)), np.ones(2), 1),
     r"A\[1, 0\] = nan": lambda: ef.least_squares([[1.0], [np.nan]], [0.0, 0.0], 1),
+    "an entry in column 7; it has 2": lambda: ef.least_squares(misplaced(7), [0.0], 1),
+    "an entry in column -1; it has 2": lambda: ef.least_squares(misplaced(-1), [0.0], 1),
     r"b\[0\] = inf": lambda: ef.least_squares([[1.0]], [np.inf], 1),
     r"y\[1\] is nan": lambda: ef.logistic([[1.0], [1.0]], [1.0, np.nan], 1),
     "y has 1 distinct values": lambda: ef.logistic([[1.0], [1.0]], [1, 1], 1),

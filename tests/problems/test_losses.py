@@ -12,6 +12,7 @@ from sklearn.metrics import mean_poisson_deviance
 import errorfeedback as ef
 from errorfeedback.problems import losses
 from errorfeedback.problems.losses.base import ClassLoss, Loss
+from errorfeedback.problems.losses.logistic import Logistic
 from errorfeedback.registry import members
 
 RNG = np.random.default_rng(0)
@@ -89,6 +90,19 @@ def test_no_score_of_a_finite_loss_gives_nan(name):
                     assert np.isfinite(values).all() != overflows
                     assert np.isfinite(slopes).all() != overflows
                     assert not np.isnan(values).any()
+
+
+def test_the_logistic_loss_is_exact_to_the_last_digits_at_every_size():
+    v = np.concatenate([10.0 ** np.linspace(-300, 2.8, 20_001), [0.0]])
+    z, b = np.concatenate([v, -v]), np.ones(2 * len(v))
+    small = np.log1p(np.exp(-np.abs(z).astype(np.longdouble)))
+    true = np.maximum(-z, 0) + small
+    assert np.abs(Logistic().values(z, b) / true - 1).max() < 6e-16
+    np.testing.assert_array_equal(Logistic().values(-z, -b), Logistic().values(z, b))
+    single = Logistic().values(z.astype(np.float32), b.astype(np.float32))
+    assert single.dtype == np.float32
+    extremes = Logistic().values(np.array([np.inf, -np.inf, np.nan]), np.ones(3))
+    np.testing.assert_allclose(extremes, [0, np.inf, np.nan], atol=1e-300)
 
 
 def test_scikit_learn_has_the_same_poisson_loss():

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from errorfeedback.core import Floats, Model
 from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
@@ -182,16 +182,20 @@ class Secants:
         """a = R^-1 S'q, q -= Y a, in place: from the newest pair to the oldest."""
         if not self.s:
             return np.empty(0)
-        shares = solve_triangular(np.triu(self.sy), products(self.s, [q])[0], check_finite=False)
+        shares = self._solved(products(self.s, [q])[0], transposed=False)
         add_multiples(q, self.y, -shares)
-        return np.asarray(shares)
+        return shares
 
     def forth(self, q: Floats, shares: Floats) -> None:
         """q += S R^-T (D a - Y'q), in place: from the oldest to the newest."""
         if not self.s:
             return
         rest = np.diag(self.sy) * shares - products(self.y, [q])[0]
-        add_multiples(q, self.s, solve_triangular(np.triu(self.sy), rest, trans="T", check_finite=False))
+        add_multiples(q, self.s, self._solved(rest, transposed=True))
+
+    def _solved(self, right: Floats, *, transposed: bool) -> Floats:
+        """R^-1 or R^-T of it: R is the upper triangle of S'Y, and no entry of its diagonal is 0."""
+        return np.asarray(dtrtrs(self.sy, right, trans=int(transposed))[0])
 
 
 PLAIN, NONE = Plain(), Secants()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, PerRow
 from errorfeedback.problems.blocks.base import local_positions
 from errorfeedback.problems.glm import GLM, per_client
+from errorfeedback.problems.hessians import diagonals
 from errorfeedback.sums import dot
 
 CG, RESIDUAL = 40, 0.1
@@ -69,6 +70,12 @@ class LocalFits:
         assert bends is not None, "who asks has looked whether it bends"
         return bends * shares
 
+    def diagonals(self, shares: PerRow, z: PerRow) -> Lifted:
+        """Those of the Hessians there, without a penalty."""
+        A, out = self.rows.lifted, Lifted(np.empty(self.rows.support.size))
+        diagonals(A.data, A.indices, A.indptr, self.bends(shares, z), out)
+        return out
+
     @cached_property
     def _at(self) -> Integers:
         """The place of every entry among its client's features; without a sign they are read faster."""
@@ -106,42 +113,78 @@ def _newton_steps(
     zp: PerRow,
     slope: PerClient,
 ) -> None:
-    """Conjugate gradients, preconditioned by the diagonal, for one client after the other."""
+    """One client after the other."""
     for i in range(len(rows) - 1):
-        if not live[i]:
-            continue
-        own = slice(starts[i], starts[i + 1])
-        g, diagonal = penalty[own] * w[own], penalty[own].copy()
-        for row in range(rows[i], rows[i + 1]):
+        if live[i]:
+            own, mine = slice(starts[i], starts[i + 1]), slice(rows[i], rows[i + 1])
+            ends = indptr[rows[i] : rows[i + 1] + 1]
+            slope[i] = _newton_step(
+                most, residual, data, at, ends, slopes[mine], bends[mine], penalty[own], w[own], p[own], zp[mine]
+            )
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _newton_step(
+    most: int,
+    residual: float,
+    data: Floats,
+    at: Integers,
+    indptr: Integers,
+    slopes: PerRow,
+    bends: PerRow,
+    penalty: Floats,
+    w: Floats,
+    x: Floats,
+    zx: PerRow,
+) -> float:
+    """Conjugate gradients, preconditioned by the diagonal; x is zero before."""
+    g, diagonal = penalty * w, penalty.copy()
+    for row in range(len(slopes)):
+        a, j = data[indptr[row] : indptr[row + 1]], at[indptr[row] : indptr[row + 1]]
+        for k in range(len(a)):
+            g[j[k]] += slopes[row] * a[k]
+            diagonal[j[k]] += bends[row] * a[k] ** 2
+    r = -g
+    y = r / diagonal
+    d, Hd, left = y.copy(), np.empty_like(y), dot(r, y)
+    enough, taken = residual**2 * left, 0
+    while taken < most and left > enough:
+        _times_hessian(data, at, indptr, bends, penalty, d, Hd)
+        curved = dot(d, Hd)
+        if not curved > 0.0:
+            break
+        t = left / curved
+        for k in range(len(d)):
+            x[k] += t * d[k]
+            r[k] -= t * Hd[k]
+            y[k] = r[k] / diagonal[k]
+        after = dot(r, y)
+        t = after / left
+        for k in range(len(d)):
+            d[k] = y[k] + t * d[k]
+        left, taken = after, taken + 1
+    for row in range(len(zx)):
+        a, j = data[indptr[row] : indptr[row + 1]], at[indptr[row] : indptr[row + 1]]
+        along = 0.0
+        for k in range(len(a)):
+            along += a[k] * x[j[k]]
+        zx[row] = along
+    return dot(g, x)
+
+
+@numba.njit(cache=True, nogil=True)
+def _times_hessian(
+    data: Floats, at: Integers, indptr: Integers, bends: PerRow, penalty: Floats, d: Floats, out: Floats
+) -> None:
+    """out = (A' diag(bends) A + diag(penalty)) d."""
+    for k in range(len(d)):
+        out[k] = penalty[k] * d[k]
+    for row in range(len(bends)):
+        if bends[row] != 0.0:
             a, j = data[indptr[row] : indptr[row + 1]], at[indptr[row] : indptr[row + 1]]
+            along = 0.0
             for k in range(len(a)):
-                g[j[k]] += slopes[row] * a[k]
-                diagonal[j[k]] += bends[row] * a[k] ** 2
-        x, r = p[own], -g
-        y = r / diagonal
-        d, left = y.copy(), dot(r, y)
-        enough = residual**2 * left
-        for _ in range(most):
-            Hd = penalty[own] * d
-            for row in range(rows[i], rows[i + 1]):
-                if bends[row] != 0.0:
-                    a, j = data[indptr[row] : indptr[row + 1]], at[indptr[row] : indptr[row + 1]]
-                    moved = 0.0
-                    for k in range(len(a)):
-                        moved += a[k] * d[j[k]]
-                    moved *= bends[row]
-                    for k in range(len(a)):
-                        Hd[j[k]] += moved * a[k]
-            curved = dot(d, Hd)
-            if not (left > enough and curved > 0.0):
-                break
-            x += left / curved * d
-            r -= left / curved * Hd
-            y = r / diagonal
-            after = dot(r, y)
-            d = y + after / left * d
-            left = after
-        slope[i] = dot(g, x)
-        for row in range(rows[i], rows[i + 1]):
-            for k in range(indptr[row], indptr[row + 1]):
-                zp[row] += data[k] * x[at[k]]
+                along += a[k] * d[j[k]]
+            along *= bends[row]
+            for k in range(len(a)):
+                out[j[k]] += along * a[k]

@@ -127,7 +127,7 @@ def _said(rows: GLM, l2: Floats) -> Said:
     speaks = trial.worth & (lowest < highest)
     prior = s.repeat(PerClient(OF_BEST * trial.prior)) * row
     w, z = fits.minima(rows.shares, Lifted(penalty + prior), trial.model, NEWTON, trial.enough, speaks)
-    exact = rows.lifted.power(2).T @ fits.bends(rows.shares, z) + penalty
+    exact = fits.diagonals(rows.shares, z) + penalty
     powers = np.exp2(np.rint(np.log2(bounds)))
     ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
     models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)

@@ -28,6 +28,15 @@ def add_rows(
 
 
 @numba.njit(cache=True, nogil=True)
+def diagonals(data: Floats, indices: Integers, indptr: Integers, weights: PerRow, out: Lifted) -> None:
+    """out = the diagonals of the same sums."""
+    out[:] = 0.0
+    for row in range(len(indptr) - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            out[indices[k]] += data[k] * data[k] * weights[row]
+
+
+@numba.njit(cache=True, nogil=True)
 def times_outer(out: Lifted, factors: Lifted, segments: Integers) -> None:
     """The entry at (p, q) of every client times factors[p] factors[q], in place."""
     at = 0

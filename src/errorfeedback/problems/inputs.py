@@ -35,6 +35,9 @@ def as_csr(A: Matrix, intercept: bool, dtype: DTypeLike) -> sparse.csr_array:
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"A has shape {shape}; it needs rows and columns, (rows, d)")
     matrix = sparse.csr_array(A, dtype=precision(dtype), copy=sparse.issparse(A))
+    if matrix.nnz and not 0 <= matrix.indices.min() <= matrix.indices.max() < shape[1]:
+        wrong = int(matrix.indices[np.argmax((matrix.indices < 0) | (matrix.indices >= shape[1]))])
+        raise ValueError(f"A stores an entry in column {wrong}; it has {shape[1]}, from 0 on")
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():

@@ -25,7 +25,7 @@ from errorfeedback.problems.losses.squared import Squared
 from errorfeedback.problems.losses.squared_hinge import SquaredHinge
 from errorfeedback.problems.partition import Clients, as_partition
 from errorfeedback.problems.regularizers import NoPenalty, Regularizer
-from errorfeedback.sparsity.support import runs, support_of
+from errorfeedback.sparsity.support import counted, runs, support_of
 
 
 class ModelOptions(TypedDict, total=False):
@@ -164,7 +164,7 @@ def _dealt(
     dealt = as_partition(clients, matrix.shape[0]).rows(matrix.shape[0])
     if not np.array_equal(dealt.order, np.arange(matrix.shape[0])):
         matrix, target = matrix[dealt.order], target[dealt.order]
-    active = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]))
+    active = np.flatnonzero(counted(matrix.indices, matrix.shape[1]))
     width, d = matrix.shape[1], len(active)
     number = np.zeros(width, dtype=np.int32)
     number[active] = np.arange(d, dtype=np.int32)

@@ -95,9 +95,10 @@ class ByGroup(Partition):
             raise ValueError(f"client ids have shape {ids.shape}, but the data has {total} rows; give one id per row")
         if ids.dtype.kind == "f" and np.isnan(ids).any():
             raise ValueError(f"row {int(np.flatnonzero(np.isnan(ids))[0])} has the client id nan; give every row a client")
-        names, client = np.unique(ids, return_inverse=True)
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(client, minlength=len(names)))])
-        return Rows(np.argsort(client, kind="stable"), indptr, names)
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        return Rows(order, np.append(firsts, total), ordered[firsts])
 
 
 def as_partition(clients: Clients, total: int) -> Partition:

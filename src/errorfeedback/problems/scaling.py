@@ -32,9 +32,9 @@ from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerCo
 from errorfeedback.problems.base import CurvatureBound, Problem, ReadsAhead, Stretchable, as_bounded
 from errorfeedback.problems.blocks.base import FAR
 from errorfeedback.problems.conversation import Conversation, alone
-from errorfeedback.problems.hessians import times_outer
+from errorfeedback.problems.hessians import diagonals, times_outer
 from errorfeedback.problems.wrapped import Wrapped
-from errorfeedback.sparsity.support import Support, add_at
+from errorfeedback.sparsity.support import Support, add_at, counted
 
 EXPONENT_BITS, WIDTH_BITS = 11, 4
 """Of the largest exponent, and of the width of an offset; in quarters, the one takes two bits more, the other one."""
@@ -230,7 +230,7 @@ def added(d: int, owns: Sequence[Integers], parts: Sequence[Floats]) -> Floats:
 def density(problem: Problem, sums: Lifted) -> tuple[PerClient, Floats]:
     """Every client's reference as a logarithm, to base 2 and rounded; and 1 where most of its rows have a feature."""
     k, support = as_bounded(problem).typical_curvature(), problem.support.by_feature
-    counts = np.bincount(k.lifted.indices, minlength=support.size)
+    counts = counted(k.lifted.indices, support.size)
     rows = np.repeat(np.diff(k.rows), support.sizes)
     typical = np.rint(np.log2(_medians(support.indptr, Lifted(np.minimum(sums * (rows / counts), HUGE)))))
     return PerClient(typical), (2 * counts > rows).astype(np.float64)
@@ -254,9 +254,9 @@ def curvatures(problem: Problem) -> Lifted:
     """The diagonal of every client's curvature bound; what is too large or too small to be squared counts as `HUGE` or tiny,
     which brings it nearer to 1 as well."""
     k = as_bounded(problem).typical_curvature()
-    with np.errstate(over="ignore"):
-        squares = sparse.csr_array((k.lifted.data**2, k.lifted.indices, k.lifted.indptr), shape=k.lifted.shape)
-        return np.clip(squares.T @ k.weights, np.finfo(np.float64).tiny, HUGE)
+    sums, A = np.empty(k.lifted.shape[1], dtype=k.lifted.dtype), k.lifted
+    diagonals(A.data, A.indices, A.indptr, k.weights, Lifted(sums))
+    return Lifted(np.clip(sums, np.finfo(np.float64).tiny, HUGE))
 
 
 def _offset_bits(support: Support, exponents: Lifted) -> PerClient:

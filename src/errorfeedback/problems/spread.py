@@ -20,7 +20,7 @@ from errorfeedback.problems.base import Bounded, CurvatureBound, Dual, Normed, P
 from errorfeedback.problems.blocks.base import Fill
 from errorfeedback.problems.conversation import Conversation, Seat, check_alike
 from errorfeedback.problems.glm import GLM, layout_for
-from errorfeedback.sparsity.support import Support, runs
+from errorfeedback.sparsity.support import Support, counted, runs
 
 ELSEWHERE = "the rows of this problem lie on several ranks"
 
@@ -161,15 +161,19 @@ def shard_of_all(part: GLM, seat: Seat) -> Conversation[GLM]:
     check_alike(widths, "number of columns")
     for place, (counts, features) in enumerate(zip(sizes, owns, strict=True)):
         check_owned(place, counts, features, part.width // q)
-    columns, indices = np.unique(np.concatenate(owns), return_inverse=True)
-    support = joined_support(sizes, indices.astype(np.int32), len(columns)).times(q)
-    number = np.searchsorted(columns, mine).astype(np.int32)
+    every = np.concatenate(owns)
+    columns = np.flatnonzero(counted(every, part.width // q))
+    number = np.zeros(part.width // q, dtype=np.int32)
+    number[columns] = np.arange(len(columns), dtype=np.int32)
+    support = joined_support(sizes, number[every], len(columns)).times(q)
     first = sum(map(len, sizes[: seat.number]))
     return replace(
         part,
         support=support.shard(first, first + part.n),
         columns=runs(columns, q),
-        A=sparse.csr_array((part.A.data, number[part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))),
+        A=sparse.csr_array(
+            (part.A.data, number[mine][part.A.indices], part.A.indptr), shape=(part.A.shape[0], len(columns))
+        ),
         layout=layout_for(Fill.of_all(fills)),
         weight_sum=float(np.concatenate(sums).sum()),
     )

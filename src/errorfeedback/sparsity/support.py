@@ -256,6 +256,15 @@ def support_of(entries: Integers, features: Integers, d: int) -> tuple[Support, 
 
 
 @numba.njit(cache=True, nogil=True)
+def counted(places: Integers, size: int) -> Integers:
+    """How often each of the places 0, ..., size - 1 is named."""
+    counts = np.zeros(size, dtype=np.int64)
+    for k in range(len(places)):
+        counts[places[k]] += 1
+    return counts
+
+
+@numba.njit(cache=True, nogil=True)
 def add_at(total: Floats, places: Integers, values: Floats) -> None:
     """total[places] += values, one after the other, so that the order of the sum is the order of the values."""
     for k in range(len(places)):

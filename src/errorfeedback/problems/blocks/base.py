@@ -126,8 +126,16 @@ def position_bits(support: Support) -> int:
 
 def local_positions(lifted: sparse.csr_array, support: Support, rows: Integers) -> Integers:
     """The position of every entry within its client's segment."""
-    entries = np.diff(lifted.indptr[rows])
-    return narrow(lifted.indices - np.repeat(support.indptr[:-1], entries), support.r)
+    positions: Integers = np.empty(len(lifted.indices), dtype=np.uint16 if position_bits(support) == 16 else np.uint32)
+    _subtract_firsts(lifted.indices, lifted.indptr[rows], support.indptr, positions)
+    return positions
+
+
+@numba.njit(cache=True, nogil=True)
+def _subtract_firsts(positions: Integers, entries: Integers, segments: Integers, out: Integers) -> None:
+    for i in range(len(entries) - 1):
+        for k in range(entries[i], entries[i + 1]):
+            out[k] = positions[k] - segments[i]
 
 
 SHARED = 1.5

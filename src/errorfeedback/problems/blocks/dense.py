@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerRow
-from errorfeedback.problems.blocks.base import Blocks, Fill, local_positions
+from errorfeedback.problems.blocks.base import Blocks, Fill
 from errorfeedback.sparsity.support import Support
 
 FILL = 0.3
@@ -38,10 +38,7 @@ class Dense(Blocks):
         m = np.diff(rows)
         offsets = np.concatenate([[0], np.cumsum(m * support.sizes)])
         data = np.zeros(offsets[-1], dtype=lifted.dtype)
-        row_start = np.repeat(offsets[:-1], m) + (np.arange(rows[-1]) - np.repeat(rows[:-1], m)) * np.repeat(
-            support.sizes, m
-        )
-        data[np.repeat(row_start, np.diff(lifted.indptr)) + local_positions(lifted, support, rows)] = lifted.data
+        _fill(lifted.data, lifted.indices, lifted.indptr, rows, support.indptr, offsets, data)
         return cls(support, rows, data, offsets)
 
     @cached_property
@@ -75,6 +72,24 @@ class Dense(Blocks):
     @classmethod
     def describe(cls, support: Support) -> str:
         return "dense blocks"
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(
+    entries: Floats,
+    positions: Integers,
+    indptr: Integers,
+    rows: Integers,
+    segments: Integers,
+    offsets: Integers,
+    data: Floats,
+) -> None:
+    for i in range(len(rows) - 1):
+        first, size = segments[i], segments[i + 1] - segments[i]
+        for r in range(rows[i], rows[i + 1]):
+            row = offsets[i] + (r - rows[i]) * size - first
+            for k in range(indptr[r], indptr[r + 1]):
+                data[row + positions[k]] = entries[k]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=REASSOCIATE)

@@ -30,7 +30,7 @@ def check_curvature(loss: Loss, b: PerRow) -> None:
         return
     z = GRID if loss.outputs == 1 else _apart(loss.outputs)
     width = _lengths(np.diff(z, axis=0))
-    for target in np.quantile(b, np.linspace(0, 1, TARGETS), method="nearest"):
+    for target in np.unique(np.quantile(b, np.linspace(0, 1, TARGETS), method="nearest")):
         slopes = np.empty_like(z)
         with np.errstate(over="ignore", invalid="ignore"):
             loss.slopes(z.copy(), np.full_like(GRID, target), np.ones_like(GRID), slopes)

@@ -17,6 +17,7 @@ LOG2E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 ROUND = 1.5 * 2.0**52
 """v + ROUND holds the integer nearest to v in its low bits."""
+LN2, ROOT2_LESS_1 = 0.6931471805599453, 0.41421356237309503
 LIMIT = 708.0
 """exp(708) is finite."""
 CLOSEST, TRIES, LEFT = 1e-15, 60, 1e-13
@@ -39,7 +40,9 @@ class Logistic(Loss, DualStep):
         return 1.0
 
     def values(self, z: PerRow, b: PerRow) -> PerRow:
-        return np.logaddexp(0.0, -b * z)
+        out = np.empty_like(z)
+        _values(z, b, out)
+        return out
 
     def bends(self, z: PerRow, b: PerRow) -> PerRow:
         share = expit(z)
@@ -52,6 +55,48 @@ class Logistic(Loss, DualStep):
         self, rows: Rows, ends: Integers, keys: Keys, epochs: int, weights: PerRow, b: PerRow, w: Lifted, dual: PerRow
     ) -> None:
         _ascend(rows, ends, keys, epochs, weights, b, w, dual)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _values(z: PerRow, y: PerRow, out: PerRow) -> None:
+    """out = log(1 + exp(-v)), v = y z, which is max(-v, 0) + log(1 + e), e = exp(-|v|), in strips as in `_slopes`, where exp
+    is explained.
+
+    log(1 + e) is that of fdlibm's log1p (Sun Microsystems): the logarithm of 1 + f with f = e, or f = (e - 1) / 2 and ln 2
+    more where 1 + e is above the root of 2, and with s = f / (2 + f) a polynomial in s^2.
+    """
+    strip = 256
+    argument, scale = np.empty(strip), np.empty(strip)
+    exponent = scale.view(np.int64)
+    for start in range(0, len(z), strip):
+        size = min(strip, len(z) - start)
+        zs, ys, o = z[start : start + size], y[start : start + size], out[start : start + size]
+        for k in range(size):
+            v = np.float64(ys[k] * zs[k])
+            argument[k] = v
+            scale[k] = max(-abs(v), -LIMIT) * LOG2E + ROUND
+        for k in range(size):
+            exponent[k] = (exponent[k] + 1023) << 52
+        for k in range(size):
+            v = argument[k]
+            w = max(-abs(v), -LIMIT)
+            n = (w * LOG2E + ROUND) - ROUND
+            r = (w - n * LN2_HIGH) - n * LN2_LOW
+            rr = r * r
+            p = r * ((1.26177193074810590878e-4 * rr + 3.02994407707441961300e-2) * rr + 1.0)
+            q = ((3.00198505138664455042e-6 * rr + 2.52448340349684104192e-3) * rr + 2.27265548208155028766e-1) * rr + 2.0
+            e = scale[k] * ((q + p) / (q - p))
+            large = e > ROOT2_LESS_1
+            f = 0.5 * (e - 1.0) if large else e
+            s = f / (2.0 + f)
+            t = s * s
+            above = 2.222219843214978396e-01 + t * (
+                1.818357216161805012e-01 + t * (1.531383769920937332e-01 + t * 1.479819860511658591e-01)
+            )
+            R = t * (6.666666666666735130e-01 + t * (3.999999999940941908e-01 + t * (2.857142874366239149e-01 + t * above)))
+            half = 0.5 * f * f
+            log = f - (half - s * (half + R)) + (LN2 if large else 0.0)
+            o[k] = log + max(-v, 0.0) if v == v else v  # noqa: PLR0124 - nan stays nan
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
