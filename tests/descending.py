@@ -4,7 +4,8 @@
 finite or above its start, no accepted point above the one before it, and none may take more than three times the rounds
 that full precision takes to the same gap. `--direction train` is what `train` chooses for the problem, for fewest bytes, and
 `--direction link` what it chooses for a link of 1M/10M/50ms: with its scaling and from where it begins, against full
-precision with the same scaling from there. Gaps are shares of what there is to gain from zero.
+precision with the same scaling from there. Gaps are shares of what there is to gain from zero. `--direction itself` says how
+much of that is luck: it is full precision once more, from a start that is moved by a thousandth of the way.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DIRECTIONS = {
     "start": ef.Curvature(ef.PowersOfTwo(4), price=2.0),
     "late": ef.Curvature(ef.PowersOfTwo(4), price=10.0),
 }
-TRAINED, LINK = ("train", "link"), ef.Network(1e6, 1e7, 0.05)
+TRAINED, LINK = ("train", "link", "itself"), ef.Network(1e6, 1e7, 0.05)
 GAPS = (1e-2, 1e-3, 1e-5)
 CRAWLS = 3.0
 ROUNDS = 60
@@ -95,8 +96,11 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
         problem, begin = prepared(problem, 0.0 if prox is None else prox.l2)
         since, x0 = problem.value(np.zeros(problem.width)), np.zeros(problem.width) if begin is None else begin.x
     options = {"x0": x0, "prox": prox}
-    _, exact = full_precision(problem, rounds, **options)
-    if name in TRAINED:
+    found, exact = full_precision(problem, rounds, **options)
+    if name == "itself":
+        options["x0"] = x0 + 1e-3 * (found.x - x0) * np.random.default_rng(seed).standard_normal(len(x0))
+        result, account = full_precision(problem, longer, **options)
+    elif name in TRAINED:
         chosen = recipe.few_bits(problem, [LINK] * problem.n if name == "link" else None, GAPS[-1], begin)
         options |= {"direction": chosen.direction, "downlink": chosen.downlink}
         result, account = watched(
@@ -108,7 +112,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
     if not np.isfinite(result.x).all():
         wrong.append("not finite")
     penalty = ef.ElasticNet() if prox is None else prox
-    last, first = (problem.value(x) + penalty.value(problem.restrict(x)) for x in (result.x, x0))
+    last, first = (problem.value(x) + penalty.value(problem.restrict(x)) for x in (result.x, options["x0"]))
     if not last <= first * (1 + LEVEL):
         wrong.append("above its start")
     wrong += [] if descends(account) and descends(exact) else ["rises"]

@@ -10,9 +10,10 @@ from hypothesis.extra.numpy import arrays
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.compressors.few_bits import lost_share
 from errorfeedback.core import Round
 from errorfeedback.sparsity.support import full_support
-from errorfeedback.wire.codebook import EXCESS
+from errorfeedback.wire.codebook import EXCESS, Codebook
 
 KINDS = [
     ef.PowersOfTwo(2),
@@ -24,6 +25,7 @@ KINDS = [
     ef.Uniform(16),
     ef.SmallFloat(4, 3),
     ef.SmallFloat(2, 1),
+    ef.SmallFloat(6, 17),
 ]
 LENGTHS = [1, 2, 5, 100, 1000, 50_000]
 SIZES = st.floats(-1e150, 1e150, allow_subnormal=False) | st.floats(-1, 1, allow_subnormal=False)
@@ -82,6 +84,22 @@ def test_the_lemma_is_the_supremum(compressor, length):
     assert worst(compressor, length) == pytest.approx(stated, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("bits", "digits"), [(b, m) for b in range(2, 14) for m in range(b - 1) if b - 1 - m <= 8] + [(16, 9), (16, 14)]
+)
+def test_no_threshold_but_the_first_of_every_gap_matters(bits, digits):
+    """The maximum over all thresholds, as the lemma has it."""
+    c = Codebook(bits, digits)
+    levels, L = c.levels, c.top / (1 + EXCESS)
+    assert levels[-1] == c.top
+    T, h = (levels[:-1] + levels[1:]) / 2, np.diff(levels) / 2
+    places = [(L, np.abs(levels - L).min()), *zip(T[T > L][:1], h[T > L][:1], strict=True)]
+    T, h = np.append(T, 0.0), np.append(h, 0.0)
+    for length in (1, 2, 10, 512, 10**6):
+        each = [np.max((e**2 + (length - 1) * h**2) / (q**2 + (length - 1) * T**2)) for q, e in places]
+        assert lost_share(c, length) == pytest.approx(max(each), rel=1e-13)
+
+
 def test_the_constants_are_those_of_the_notes():
     """alpha >= 0.83 with 4 bits at 1,000 entries, 0.98 with 8 bits at 1,024 (docs/theory.md); powers of two lose 1/9."""
     assert ef.PowersOfTwo(4).alpha(full_support(1, 1000))[0] == pytest.approx(8 / 9, abs=1e-3)
@@ -93,13 +111,13 @@ def test_the_constants_are_those_of_the_notes():
 
 @pytest.mark.parametrize("compressor", KINDS, ids=str)
 def test_the_nearest_level_is_taken_and_the_larger_half_way_between_two(compressor):
-    c = compressor.coding
+    c, levels = compressor.coding, compressor.coding.levels
     unit = 1.5
-    middles = (c.levels[1:] + c.levels[:-1]) / 2
+    middles = (levels[1:] + levels[:-1]) / 2
     picked = np.unique(np.linspace(0, len(middles) - 1, 50).astype(int))
     for k in picked:
         q = np.array([c.top, middles[k], middles[k] * (1 - 1e-12), middles[k] * (1 + 1e-12), -middles[k], 0.0])
-        expected = np.array([c.top, c.levels[k + 1], c.levels[k], c.levels[k + 1], -c.levels[k + 1], 0.0])
+        expected = np.array([c.top, levels[k + 1], levels[k], levels[k + 1], -levels[k + 1], 0.0])
         assert np.array_equal(sent(compressor, q * unit), expected * unit)
 
 
@@ -229,9 +247,9 @@ def test_the_variance_of_natural_compression_is_reached(bits, d):
 
 
 BAD = {
-    "bits = 1; a value in few bits has from 2 to 16": lambda: ef.PowersOfTwo(1),
+    "bits = 1; a value in few bits has from 2 to 24": lambda: ef.PowersOfTwo(1),
     "bits = 10; at most 8 of them are for an exponent": lambda: ef.PowersOfTwo(10),
-    "bits = 17; a value in few bits": lambda: ef.Uniform(17),
+    "bits = 25; a value in few bits": lambda: ef.Uniform(25),
     "block = 0; a block has at least one value": lambda: ef.Uniform(8, block=0),
     "each = 4.5; it must be a whole number": lambda: ef.PowersOfTwo(4.5),
     "exponent_bits = 'four'; it must be a whole number": lambda: ef.SmallFloat("four"),

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from errorfeedback.directions.quasi_newton import Secants
-from errorfeedback.problems.hessians import add_rows, times_outer
+from errorfeedback.problems.hessians import add_rows, diagonals, times_outer
 from errorfeedback.sparsity.pairs import _number
 from errorfeedback.sums import PIECE, add_multiples, dot, products
 
@@ -42,6 +42,11 @@ def test_hessians_are_weighted_sums_of_outer_products_on_the_owned_features(size
     out = np.full(len(twin), np.nan, dtype=dtype)
     add_rows(lifted.data, lifted.indices, lifted.indptr, rows, segments, weights, out)
     np.testing.assert_allclose(out, twin, rtol=0, atol=1e-13 if dtype is np.float64 else 1e-5)
+    diagonal = np.full(segments[-1], np.nan, dtype=dtype)
+    diagonals(lifted.data, lifted.indices, lifted.indptr, weights, diagonal)
+    np.testing.assert_allclose(
+        diagonal, lifted.toarray().T ** 2 @ weights, rtol=0, atol=1e-13 if dtype is np.float64 else 1e-5
+    )
     factors = np.random.default_rng(1).standard_normal(segments[-1]).astype(dtype)
     scaled = twin * triangles([np.outer(f, f) for f in np.split(factors, segments[1:-1])])
     times_outer(out, factors, segments)

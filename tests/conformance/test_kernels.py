@@ -274,6 +274,11 @@ def test_a_step_is_two_lines_of_numpy(dtype):
     assert np.array_equal(there, again)
 
 
+def test_counts_are_numpys():
+    places = np.random.default_rng(0).integers(0, 30, 200).astype(np.int32)
+    assert sparsity.counted(places, 40).tolist() == np.bincount(places, minlength=40).tolist()
+
+
 def test_medians_are_numpys():
     rng = np.random.default_rng(3)
     sizes = rng.integers(1, 9, 30)
@@ -289,7 +294,9 @@ def test_segments_are_the_sorted_sets_of_features_and_ranks_count_earlier_owners
     assert np.array_equal(support.indices[lifted.indices], matrix.indices)
     flat = support.indices.tolist()
     assert support.ranks.tolist() == [flat[:p].count(j) for p, j in enumerate(flat)]
-    assert local_positions(lifted, support, rows).max() == max(len(J) for J in sets) - 1
+    own = local_positions(lifted, support, rows)
+    assert own.max() == max(len(J) for J in sets) - 1
+    assert own.tolist() == (lifted.indices - np.repeat(support.indptr[:-1], np.diff(lifted.indptr[rows]))).tolist()
 
 
 def split_mix(z):
@@ -339,11 +346,11 @@ TESTED = {
     *(f"{m.__name__}.{name}" for m in (csr, dense, one_hot) for name in ("_forward", "_backward")),
     "errorfeedback.problems.blocks.csr.row_products",
     "errorfeedback.problems.blocks.uniform.row_sums",
-    "errorfeedback.problems.blocks.dense._residual",
-    "errorfeedback.problems.blocks.base.gather",
+    *(f"errorfeedback.problems.blocks.dense.{name}" for name in ("_residual", "_fill")),
+    *(f"errorfeedback.problems.blocks.base.{name}" for name in ("gather", "_subtract_firsts")),
     *(f"errorfeedback.problems.blocks.many_outputs.{name}" for name in ("_forward", "_backward")),
     *(f"errorfeedback.problems.losses.{loss}._slopes" for loss in ("logistic", "softmax", "one_against_rest", "poisson")),
-    *(f"errorfeedback.problems.losses.{loss}._values" for loss in ("softmax", "poisson")),  # test_loss_kernels
+    *(f"errorfeedback.problems.losses.{loss}._values" for loss in ("logistic", "softmax", "poisson")),  # test_loss_kernels
     *(f"errorfeedback.problems.losses.dual.{name}" for name in ("first_draw", "row_product", "add_row")),
     *(f"errorfeedback.problems.losses.{name}" for name in ("squared._ascend", "logistic._ascend", "logistic._share")),
     *(f"errorfeedback.compressors.random_levels.{name}" for name in ("_length", "_draw")),
@@ -360,13 +367,15 @@ TESTED = {
     ),
     *(
         f"errorfeedback.sparsity.support.{name}"
-        for name in ("add_at", "add_rows_at", "add_through", "descend", "_segments", "_ranks")
+        for name in ("add_at", "add_rows_at", "add_through", "counted", "descend", "_segments", "_ranks")
     ),
-    *(f"errorfeedback.problems.hessians.{name}" for name in ("add_rows", "times_outer")),  # test_curvature_kernels
+    *(
+        f"errorfeedback.problems.hessians.{name}" for name in ("add_rows", "diagonals", "times_outer")
+    ),  # test_curvature_kernels
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
     "errorfeedback.problems.scaling._medians",
-    "errorfeedback.estimators.local_fits._newton_steps",  # estimators/test_local_models
+    *(f"errorfeedback.estimators.local_fits.{name}" for name in ("_newton_steps", "_newton_step", "_times_hessian")),
     *(f"errorfeedback.sums.{name}" for name in ("dot", "_four_products", "_add_four")),
 }
 

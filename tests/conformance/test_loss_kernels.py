@@ -30,6 +30,17 @@ def test_the_logistic_slope_is_expit(dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", KINDS)
+def test_the_logistic_loss_is_numpys(dtype):
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(500) * 10.0 ** rng.integers(-8, 4, 500)
+    z, y = np.concatenate([z, [0.0, -0.0, 800.0, -800.0]]).astype(dtype), np.sign(rng.standard_normal(504)).astype(dtype)
+    out = np.empty(504, dtype=dtype)
+    logistic._values(z, y, out)
+    twin = np.logaddexp(0.0, -(y * z).astype(np.float64))
+    np.testing.assert_allclose(out, twin, rtol=1e-15 if dtype is np.float64 else 1.2e-7, atol=2e-45)
+
+
 def predictions(dtype):
     """Scores of five classes of every size, also equal ones and some whose exponential is no number; classes; shares."""
     rng = np.random.default_rng(0)

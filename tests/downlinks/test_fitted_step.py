@@ -91,8 +91,8 @@ def test_a_proximal_term_and_single_precision():
 
 
 def test_from_how_many_bits_on():
-    assert [c.each for c in ef.FittedStep().codings] == [4, 5, 6, 7, 8, 10, 12, 16]
-    assert [c.each for c in ef.FittedStep(least=9).codings] == [10, 12, 16]
+    assert [c.each for c in ef.FittedStep().codings] == [4, 5, 6, 7, 8, 10, 12, 16, 24]
+    assert [c.each for c in ef.FittedStep(least=9).codings] == [10, 12, 16, 24]
     rng = np.random.default_rng(0)
     assert sent(ef.FittedStep(least=16), rng)[2].each == 16
 
@@ -100,7 +100,7 @@ def test_from_how_many_bits_on():
 def test_a_model_that_believes_in_nothing_gets_the_finest_and_no_error():
     """A form that rounding has made negative, or NaN, is no reason to stop."""
     rng = np.random.default_rng(0)
-    assert sent(ef.FittedStep(), rng, B=-np.eye(COUNT))[2].each == 16
+    assert sent(ef.FittedStep(), rng, B=-np.eye(COUNT))[2].each == 24
     wanted, values, _ = sent(ef.FittedStep(), rng, B=np.full((COUNT, COUNT), np.nan))
     assert np.isfinite(values).all()
     assert wanted.any()
@@ -120,8 +120,8 @@ def test_zero_steps_cost_the_least():
         ({"share": 0.0}, "share = 0.0; it must be between 0 and 1"),
         ({"share": 1.0}, "share = 1.0"),
         ({"share": np.nan}, "share = nan"),
-        ({"least": 0}, "least = 0; it must be a whole number of bits from 1 to 16"),
-        ({"least": 17}, "least = 17"),
+        ({"least": 0}, "least = 0; it must be a whole number of bits from 1 to 24"),
+        ({"least": 25}, "least = 25"),
         ({"least": 4.5}, "least = 4.5"),
         ({"least": True}, "least = True"),
     ],

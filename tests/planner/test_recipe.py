@@ -82,12 +82,33 @@ def test_by_time_hessians_are_fine_where_they_are_cheap_enough_for_every_round(l
     assert recipe.direction.compressor.bits == bits
 
 
+@pytest.mark.parametrize(
+    ("latency", "bits", "words", "believed"),
+    [
+        (0.0056, 8, 10, 2.0**-20),
+        (0.0057, 16, 10, 2.0**-20),
+        (0.0400, 16, 10, 2.0**-20),
+        (0.0401, 24, 10, 2.0**-36),
+        (0.0555, 24, 10, 2.0**-36),
+        (0.0556, 24, 24, 2.0**-36),
+    ],
+)
+def test_by_time_numbers_and_hessians_are_as_fine_as_cost_little_of_a_trip(latency, bits, words, believed):
+    """30 features at 1 Mbit/s: 16 bits take 1.122 ms both ways, a tenth of two latencies of 5.61 ms; 24 take 1.602 ms, a
+    fiftieth of two of 40.05 ms; 112 + 24 x 465 bits take 11.27 ms, a tenth of 1.632 ms and two of 55.5 ms."""
+    recipe = few_bits(like_rows(40, 100, 30), [ef.Network(1e6, 1e6, latency)] * 40, 1e-5)
+    assert recipe.method.compressor.least == recipe.downlink.least == bits
+    assert recipe.direction.compressor == ef.Uniform(words)
+    assert recipe.direction.believed == believed
+    assert f"Hessians of {words} bits an entry, which" in recipe.why
+
+
 @pytest.mark.parametrize(("d", "bits"), [(1, 16), (2, 8), (5, 8), (6, 6), (14, 6), (15, 4), (50, 4)])
 def test_by_bytes_bits_are_as_many_as_make_a_round_cost_at_most_a_fifth_more(d, bits):
     """A round of b bits: 112 + b d up, 50 + (b + 1) d down. 14 features in 6 bits: 344, in 4: 288."""
     recipe = few_bits(like_rows(4, 10, d), None, 1e-5)
     assert recipe.method.compressor.least == recipe.downlink.least == bits
-    costs = {b: 162 + (2 * b + 1) * d for b in (4, 6, 8, 16)}
+    costs = {b: 162 + (2 * b + 1) * d for b in (4, 6, 8, 16, 24)}
     assert max(b for b, cost in costs.items() if cost <= 1.2 * costs[4]) == bits
     assert f"every number in {bits} bits up" in recipe.why
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -121,16 +123,27 @@ def equally_spaced(bits):
     return list(range(2 ** (bits - 1)))
 
 
-def small_floats(exponent_bits, mantissa_bits):
-    """As IEEE 754 has them: without the hidden 1 at the smallest exponent."""
-    small = list(range(2**mantissa_bits))
-    return small + [(2**mantissa_bits + f) * 2**e for e in range(2**exponent_bits - 1) for f in range(2**mantissa_bits)]
+@dataclass(frozen=True)
+class small_floats(Sequence):
+    """As IEEE 754 has them, without the hidden 1 at the smallest exponent: a list that may be too long to write."""
+
+    exponent_bits: int
+    mantissa_bits: int
+
+    def __len__(self):
+        return 2 ** (self.exponent_bits + self.mantissa_bits)
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self[at] for at in range(len(self))[k]]
+        exponent, f = divmod(range(len(self))[k], 2**self.mantissa_bits)
+        return (2**self.mantissa_bits + f) * 2 ** (exponent - 1) if exponent else f
 
 
 def rounded_block(values, levels):
     """The nearest level of every entry (the larger of two), in units of the largest over the top level, rounded up to 6
     binary digits."""
-    digits, exponent = math.frexp(max(abs(v) for v in values) / max(levels))
+    digits, exponent = math.frexp(max(abs(v) for v in values) / levels[-1])
     unit = math.ldexp(math.ceil(digits * 2**6) / 2**6, exponent)
     if unit == 0:
         return [0.0] * len(values)

@@ -76,7 +76,7 @@ def one_unit(levels):
     return lambda s, B: np.array(rounded_block(s, levels))
 
 
-COARSE_TO_FINE = [(4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9)]
+COARSE_TO_FINE = [(4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9), (24, 17)]
 """Bits of a value on its way down, and how many of them are digits; one is the sign."""
 
 
@@ -97,14 +97,12 @@ class FittedSteps:
 
 
 def fitted_answer(problem, steps, block):
-    """4 bits an entry after a step in at most 6 bits, 8 bits in at most 8, 16 in more."""
-    coarse, fine, finest = (
-        few_bits(problem, levels, block) for levels in (powers_of_two(4), small_floats(4, 3), small_floats(6, 9))
-    )
+    """4 bits an entry after a step in at most 6 bits, 8 bits in at most 8, 16 in at most 16, 24 in more."""
+    levels = {6: powers_of_two(4), 8: small_floats(4, 3), 16: small_floats(6, 9), 24: small_floats(6, 17)}
+    answers = {bits: few_bits(problem, those, block) for bits, those in levels.items()}
 
     def compress(u, i, t):
-        answer = coarse if steps.bits <= 6 else fine if steps.bits <= 8 else finest
-        return answer(u, i, t)
+        return answers[min(bits for bits in answers if steps.bits <= bits)](u, i, t)
 
     return compress
 
@@ -186,6 +184,8 @@ class HessianEstimates:
     rounds: set
     silent: set = frozenset()
     """(t, i): who sends nothing."""
+    believed: float = 1e-12
+    """The smallest eigenvalue that is, as a share of the largest."""
 
     def __post_init__(self):
         self.missing = [None] * self.problem.n  # None: has never told
@@ -207,7 +207,7 @@ class HessianEstimates:
             if not tellers[j]:
                 P[j, j] = np.median([P[k, k] for k in range(d) if tellers[k]])
         values, V = np.linalg.eigh(P + (self.l2 + lam) * np.eye(d))
-        values = np.maximum(values, max(lam, 1e-12 * max(values)))
+        values = np.maximum(values, max(lam, self.believed * max(values)))
         return V @ np.diag(1 / values) @ V.T
 
     def track(self, i, x):

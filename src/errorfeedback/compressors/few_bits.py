@@ -36,7 +36,16 @@ from numpy.typing import NDArray
 from errorfeedback.compressors.base import Contractive, Operator
 from errorfeedback.core import Floats, Integers, Lifted, PerClient, Round
 from errorfeedback.sparsity.support import Support
-from errorfeedback.wire.codebook import EXCESS, LEAST, Codebook, float_of, pattern_of, round_block, round_blocks
+from errorfeedback.wire.codebook import (
+    EXCESS,
+    LEAST,
+    Codebook,
+    float_of,
+    nearest_level,
+    pattern_of,
+    round_block,
+    round_blocks,
+)
 from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import KnownLayout, Message
@@ -83,10 +92,16 @@ def lost_share(codebook: Codebook, length: int) -> float:
     >>> [round(lost_share(Codebook(4, 0), length), 4) for length in (1, 1000)]
     [0.001, 0.1109]
     """
-    levels, L = codebook.levels, codebook.top / (1 + EXCESS)
-    T, h = (levels[:-1] + levels[1:]) / 2, np.diff(levels) / 2
-    largest = [(L, float(np.abs(levels - L).min())), *zip(T[T > L][:1], h[T > L][:1], strict=True)]
-    T, h, others = np.append(T, 0.0), np.append(h, 0.0), length - 1
+    top, m, others = codebook.top, codebook.digits, length - 1
+    L, gaps = top / (1 + EXCESS), 2.0 ** np.arange(2 ** (codebook.each - 1 - m) - 1)
+    largest = [(L, abs(nearest_level(L, m) - L))]
+    above = (np.floor(L / gaps[-1] - 0.5) + 1.5) * gaps[-1]  # the first threshold above L
+    if above < top:
+        largest.append((above, gaps[-1] / 2))
+    if not m:  # the top level is alone with its exponent
+        gaps = gaps[:-1]
+    T = np.concatenate([[0.0, 0.5], (2**m + 0.5) * gaps])  # of all with the same gap the first is the worst
+    h = np.concatenate([[0.0, 0.5], gaps / 2])
     return max(float(np.max((e**2 + others * h**2) / (q**2 + others * T**2))) for q, e in largest)
 
 

@@ -7,7 +7,8 @@ nothing has to be said about the answer:
 
     a step in at most 6 bits a value:  4 bits an entry,  PowersOfTwo(4)
     in at most 8:                      8 bits,           SmallFloat(4, 3)
-    in more:                           16 bits,          SmallFloat(6, 9)
+    in at most 16:                     16 bits,          SmallFloat(6, 9)
+    in more:                           24 bits,          SmallFloat(6, 17)
 
 and not fewer than `least`. alpha is that of the coarsest. Where the downlink has one coding only, or nobody moves, the
 coarsest is what is sent. What it does for hard problems: docs/theory.md, section 14.
@@ -29,23 +30,23 @@ from errorfeedback.sparsity.support import Support
 from errorfeedback.wire.coding import Coding
 from errorfeedback.wire.message import KnownLayout, Message
 
-FORMS: dict[int, tuple[int, int]] = {4: (3, 0), 6: (3, 2), 8: (4, 3), 16: (6, 9)}
+FORMS: dict[int, tuple[int, int]] = {4: (3, 0), 6: (3, 2), 8: (4, 3), 16: (6, 9), 24: (6, 17)}
 """Bits of an entry: those of its exponent, and its digits."""
-STEPS = {6: 4, 8: 8}
+STEPS = {6: 4, 8: 8, 16: 16}
 """Up to so many bits of a step: bits of the answer."""
-FINEST = 16
+FINEST = 24
 BLOCK = 512
 """Entries that share a unit: it costs 1% of 4 bits, and a client of many features loses its small ones without."""
 
 
 @dataclass(frozen=True)
 class FittedAnswer(Contractive):
-    """From `least` bits an entry on (4, 6, 8 or 16); `block`: how many entries share a unit (None: all of a client's).
+    """From `least` bits an entry on (4, 6, 8, 16 or 24); `block`: how many entries share a unit (None: all of a client's).
 
     >>> from errorfeedback.sparsity.support import full_support
     >>> answer, support = FittedAnswer(), full_support(1, 1000)
-    >>> [answer.on(support).known(Round(1, 0, bits)).frames.coding.each for bits in (0, 6, 7, 8, 10)]
-    [4, 4, 8, 8, 16]
+    >>> [answer.on(support).known(Round(1, 0, bits)).frames.coding.each for bits in (0, 6, 7, 8, 10, 24)]
+    [4, 4, 8, 8, 16, 24]
     """
 
     selects: ClassVar[bool] = False

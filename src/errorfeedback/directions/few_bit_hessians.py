@@ -8,8 +8,8 @@ and the root mean square e_i of what is still missing. The server solves with
 and makes BFGS matrices of it from pairs (`quasi_newton`). lambda is the size that a random symmetric error with these
 entries has (its largest eigenvalue is at most 2 max_j sqrt(sum_k variance_jk) for independent entries, up to lower terms:
 Bai and Yin 1988; Bandeira and van Handel 2016). Without it small eigenvalues are noise, and the direction crawls. Where
-steps come in few bits, an eigenvalue below 2^-20 of the largest is not to be `believed` either: a step along such a valley
-cannot be told, as the finest has 9 digits, and its error of up to 2^-10 across the valley costs more than all of it gains.
+numbers come in m digits, an eigenvalue below 2^-2(m+1) of the largest is not to be `believed` either: the error of a step
+along such a valley, up to 2^-(m+1) of it and across the valley, costs more than all of it gains.
 
 Who tells: all, or `clients` of them, drawn at random. Where s_j of the c_j clients of feature j have told (all others count
 as 0 in the mean), the mean is D mean D with D_jj = (c_j/s_j)^(1/2): what they have together is taken for what c_j/s_j times
@@ -127,7 +127,8 @@ class Curvature(Direction):
     clients: int | None = None
     """How many clients tell their Hessians, for all; None: all."""
     believed: float = CONDITION
-    """The smallest eigenvalue that is, as a share of the largest: 2^-20 where steps come in at most 16 bits."""
+    """The smallest eigenvalue that is, as a share of the largest: 2^-20 where numbers come in up to 16 bits, 9 of them
+    digits."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)

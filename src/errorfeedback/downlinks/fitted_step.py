@@ -32,7 +32,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class FittedStep(Downlink):
-    """From `least` bits a value on (4 to 16); `share` of its promise is what a step may lose.
+    """From `least` bits a value on (4 to 24); `share` of its promise is what a step may lose.
 
     >>> import errorfeedback as ef
     >>> problem = ef.synthetic(n=20, d=60, m=3, c=4)

@@ -3,17 +3,18 @@
 Clients send few-bit differences (EF21), the server makes a quasi-Newton step of them, everybody takes the rounded step, and
 told losses accept or refuse it. What is chosen:
 
-- *Bits up*, 4, 6, 8 or 16 a number at least. By time: the most whose transfer, both ways, takes at most a tenth of a round
-  trip of the slowest client. Where a round trip is long beside it, rounds are dearer than bits. By bytes: the most that make
-  a round cost at most a fifth more than 4 do. Where a client has few features, heads and losses are what a round costs. More
-  after steps that needed more (`FittedAnswer`).
+- *Bits up*, 4, 6, 8, 16 or 24 a number at least. By time: the most whose transfer, both ways, takes at most a tenth of a
+  round trip of the slowest client, or a fiftieth for 24, which few problems need. Where a round trip is long beside it,
+  rounds are dearer than bits. By bytes: the most that make a round cost at most a fifth more than 4 do. Where a client has
+  few features, heads and losses are what a round costs. More after steps that needed more (`FittedAnswer`).
 - *Bits down*: as few as the step allows (`FittedStep`), and not fewer than that least.
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
-  start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 10 bits
-  an entry where that is cheap enough for every round, elsewhere in 4. By bytes as few tell, in 10 bits, as have 5 rows for
-  every feature of the model, or as many as cost no more than one round; where all in 4 bits are cheaper, all; where all do
-  not have as many rows, nobody. Never without a bound on the curvature: a step that will be refused may end where a loss
-  that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
+  start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 24 bits
+  an entry where numbers come in 24 and that takes at most a tenth of a round, in 10 where it is cheap enough for every
+  round, elsewhere in 4. By bytes as few tell, in 10 bits, as have 5 rows for every feature of the model, or as many as cost
+  no more than one round; where all in 4 bits are cheaper, all; where all do not have as many rows, nobody. Never without a
+  bound on the curvature: a step that will be refused may end where a loss that grows like exp curves 1e19 times more, and
+  few-bit estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have learned something (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
@@ -21,7 +22,7 @@ told losses accept or refuse it. What is chosen:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 
@@ -49,15 +50,13 @@ from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import StepSize
 
-COARSE, FINE = PowersOfTwo(4), Uniform(10)
+COARSE, FINE, FINEST = PowersOfTwo(4), Uniform(10), Uniform(24)
 """How Hessians are told; few clients' errors have few others to cancel with."""
 ROWS_PER_FEATURE = 5.0
 """Of the clients that tell for all."""
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 """Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
-SHARE_OF_TRIP, DEARER = 0.1, 1.2
-TELLABLE = 2.0**-20
-"""Eigenvalues, as shares of the largest, along which a step of 9 digits can lead."""
+SHARE_OF_TRIP, NEXT_TO_NOTHING, DEARER = 0.1, 0.02, 1.2
 MOST_FEATURES, MOST_PAIRS = 1500, 5e7
 """Up to which the server inverts a matrix, and all clients keep theirs."""
 
@@ -130,7 +129,8 @@ def _bits_up(support: Support, tariff: Tariff) -> int:
     def fits(bits: int) -> bool:
         if pace is None:
             return _round(support, bits, tariff) <= DEARER * _round(support, 4, tariff)
-        return pace.slowest(*_traffic(support, bits), 0.0) <= SHARE_OF_TRIP * float(pace.trip.max())
+        share = NEXT_TO_NOTHING if bits == FINEST.bits else SHARE_OF_TRIP
+        return pace.slowest(*_traffic(support, bits), 0.0) <= share * float(pace.trip.max())
 
     return max([bits for bits in FORMS if fits(bits)], default=4)
 
@@ -160,26 +160,31 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
         return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every
 
     ends = min(max(tolerance, 1e-12), 0.1)
-    cheap = tariff.pace is not None and price(FINE.bits) <= EVERY_ROUND
-    width = FINE.bits if cheap else COARSE.bits
-    whole = None
-    if pairs.sum() <= MOST_PAIRS:
-        whole = Curvature(FINE if cheap else COARSE, price(width), ends, believed=TELLABLE)
+    words, tellable = COARSE if tariff.pace is None else _words(price, bits), 2.0 ** (-2 * (FORMS[max(bits, 16)][1] + 1))
+    whole = Curvature(words, price(words.bits), ends, believed=tellable) if pairs.sum() <= MOST_PAIRS else None
     if tariff.pace is not None or not problem.hessian_rows:
         return whole
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
     if enough > n:
         return None
     clients = max(enough, int(n / price(FINE.bits)))
-    of_some = Curvature(FINE, price(FINE.bits) * clients / n, ends, clients=clients, believed=TELLABLE)
+    of_some = Curvature(FINE, price(FINE.bits) * clients / n, ends, clients=clients, believed=tellable)
     if clients >= n or clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
         return whole
     return of_some
 
 
+def _words(price: Callable[[int], float], bits: int) -> PowersOfTwo | Uniform:
+    """How all tell theirs where time counts."""
+    if bits == FINEST.bits and price(FINEST.bits) <= SHARE_OF_TRIP:
+        return FINEST
+    return FINE if price(FINE.bits) <= EVERY_ROUND else COARSE
+
+
 def _in_words(direction: Curvature, n: int, begun: bool) -> str:
     """Who tells Hessians, and when."""
-    bits = COARSE.bits if direction.compressor == COARSE else FINE.bits
+    assert isinstance(direction.compressor, (PowersOfTwo, Uniform)), "how Hessians are told"
+    bits = direction.compressor.bits
     who = "" if direction.clients is None else f" from {direction.clients} of {n} clients"
     cost = f"Hessians of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
     if direction.price <= EVERY_ROUND:

@@ -9,7 +9,8 @@ is at most 1/(2^(m+1) + 1) over many powers of two. The nearest level is taken; 
 
 The unit of a block is its largest magnitude over the top level, rounded *up* to 5 digits: 11 bits of exponent and the
 digits are 16 bits. At most 2^-5 of the range is given away, and the largest entry is never cut off. Level x unit has at
-most m + 6 digits and is exact in float32 and float64: both sides find the same bits, whatever machine they are on.
+most m + 7 digits and is exact in float64, and up to m = 17 in float32: both sides find the same bits, whatever machine they
+are on.
 
 A block of zeros has the unit 0. A block with a number that is not finite has the unit NaN, and all of it becomes NaN: a
 run that diverges says so.
@@ -34,7 +35,7 @@ DIGITS, BIAS, SIGN = 52, 1023, 63
 """A float64: digits after the first, the exponent of 1, the place of the sign."""
 CUT = DIGITS - UNIT_DIGITS
 """Bits of a float64 that a unit does without."""
-MOST_BITS, MOST_EXPONENT = 16, 8
+MOST_BITS, MOST_EXPONENT = 24, 8
 LEAST = {np.dtype(np.float64): 2.0**-1022, np.dtype(np.float32): 2.0**-144}
 """Multiples of such a unit are exact; a smaller one is taken for it."""
 
@@ -76,7 +77,7 @@ class Codebook(Coding):
     def length(self) -> int:
         return EVERYTHING if self.block is None else int(self.block)
 
-    @cached_property
+    @property
     def levels(self) -> Floats:
         """All levels, ascending, in units."""
         codes = np.arange(2 ** (self.each - 1))
@@ -86,7 +87,7 @@ class Codebook(Coding):
     @cached_property
     def top(self) -> float:
         """The largest level."""
-        return float(self.levels[-1])
+        return level_of(2 ** (self.each - 1) - 1, self.digits)
 
     def mark(self, dtype: np.dtype[Any]) -> int:
         return MARKS.get((self.each, self.digits), 3) if self.block is None else 3
@@ -112,11 +113,12 @@ class Codebook(Coding):
 
     def decoded(self, values: Patterns, units: Patterns, counts: Integers, dtype: np.dtype[Any]) -> Floats:
         out = np.empty(len(values), dtype=dtype)
-        _decode_blocks(values, counts, self.length, (units << np.uint64(CUT)).view(np.float64), self.levels, out)
+        units_ = (units << np.uint64(CUT)).view(np.float64)
+        _decode_blocks(values, counts, self.length, units_, self.digits, self.each - 1, out)
         return out
 
 
-MENU = tuple(Codebook(*form) for form in ((4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9)))
+MENU = tuple(Codebook(*form) for form in ((4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9), (24, 17)))
 """What a downlink chooses from, from coarse to fine: every digit more halves the relative error."""
 MARKS = {(coding.each, coding.digits): 4 + k for k, coding in enumerate(MENU)}
 """Each has a mark of its own."""
@@ -143,6 +145,13 @@ def unit_for(largest: float, top: float, least: float) -> float:
         return 0.0
     beyond = (np.int64(1) << CUT) - 1
     return max(float_of((pattern_of(largest / top) + beyond) & ~beyond), least)
+
+
+@numba.njit(cache=True, nogil=True)
+def level_of(code: int | np.int64, digits: int) -> float:
+    """The level of this number, from 0 on."""
+    exponent = max((code >> digits) - 1, 0)
+    return np.float64(code - (exponent << digits)) * float_of(np.int64(BIAS + exponent) << DIGITS)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -203,13 +212,17 @@ def _encode_blocks(
 
 
 @numba.njit(cache=True, nogil=True)
-def _decode_blocks(codes: Patterns, counts: Integers, length: int, units: Floats, levels: Floats, values: Floats) -> None:
+def _decode_blocks(
+    codes: Patterns, counts: Integers, length: int, units: Floats, digits: int, sign: int, values: Floats
+) -> None:
     first = k = 0
+    negative = np.int64(1) << sign
     for i in range(len(counts)):
         for lo in range(first, first + counts[i], length):
             unit = units[k]
             k += 1
             for p in range(lo, min(lo + length, first + counts[i])):
-                size = levels[np.int64(codes[p]) & (len(levels) - 1)] * unit
-                values[p] = size if codes[p] < len(levels) else -size
+                code = np.int64(codes[p])
+                size = level_of(code & (negative - 1), digits) * unit
+                values[p] = size if code < negative else -size
         first += counts[i]
