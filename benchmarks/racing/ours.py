@@ -66,10 +66,14 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
 def begun(curve: Curve, problem: Scaled, begin: ef.Begin, sizes: Vector) -> Curve:
     """With the first x where the server has it: after one message of every client, which says what it owns, how that curves
     and what model its own rows make, and before anybody else has anything. So have FedAvg and CoCoA+ after one exchange;
-    round 0 counts as the first one too, as it does for who begins at zero."""
-    said = (setup_bits(problem)[0] + ownership_bits(problem.support, problem.width) + begin.bits) / 8
-    first = (curve.f[0], 1.0, said / problem.n, 0.0, said * float(sizes.max() / sizes.sum()), 0.0)
-    columns = (curve.f, curve.exchanges, curve.up, curve.down, curve.slowest_up, curve.slowest_down)
+    round 0 counts as the first one too, as it does for who begins at zero. Where clients had to be told something first,
+    with the scale, that was the first exchange, and round 0 is the second."""
+    up, down = setup_bits(problem)
+    share = float(sizes.max() / sizes.sum())
+    said = (up + ownership_bits(problem.support, problem.width) + begin.bits) / 8
+    told = (down + begin.told) / 8 if begin.told else 0.0
+    first = (curve.f[0], 1.0, said / problem.n, told / problem.n, said * share, told * share)
+    columns = (curve.f, curve.exchanges + bool(begin.told), curve.up, curve.down, curve.slowest_up, curve.slowest_down)
     return Curve(*(np.concatenate([[one], column]) for one, column in zip(first, columns, strict=True)))
 
 

@@ -101,12 +101,18 @@ class Own:
         _, gain, own_gain = self.tried()
         return gain / own_gain
 
-    def model(self):
-        """w_i and H_i."""
-        penalty = self.weight * (L2 + self.prior * self.s / self.m)
+    def model(self, ridge=None, noisy=1.0):
+        """w_i and H_i; `ridge`: the share of the penalty, `noisy` that of the prior."""
+        ridge = self.weight * L2 if ridge is None else ridge
+        penalty = ridge + self.weight * noisy * self.prior * self.s / self.m
         start, fit = np.zeros(self.A.shape[1]), lambda w: self.sums(self.loss(self.A @ w, self.y)) + penalty @ w**2 / 2
         w = minimize(fit, start, method="BFGS", tol=1e-10).x
-        return w, self.sums(self.bend(self.A @ w)[:, None] * self.A**2) + self.weight * L2
+        return w, self.sums(self.bend(self.A @ w)[:, None] * self.A**2) + ridge
+
+
+def learning(rows):
+    """Who learns something from its rows."""
+    return local_models.Clients.of(rows, np.full(rows.d, L2)).learn
 
 
 @pytest.fixture
@@ -177,7 +183,7 @@ def test_who_keeps_less_than_a_third_of_its_gain_on_other_rows_says_nothing(shar
     y, own = one(hi)
     assert own.kept == pytest.approx(share, rel=1e-6)
     rows = ef.least_squares(A, y, clients)
-    assert local_models._said(rows, np.full(D, L2)).speaks[1] == speaks
+    assert learning(rows)[1] == speaks
 
 
 def test_who_learns_nothing_or_has_one_target_says_nothing():
@@ -203,17 +209,95 @@ def test_a_client_that_stays_at_zero_says_nothing():
     """One row, as often with either label in both halves."""
     A, y, clients = table()
     A[clients == 2], y[clients == 2] = 1.0, np.tile([1.0, -1.0], 8)
-    assert np.flatnonzero(local_models._said(ef.logistic(A, y, clients), np.full(D, L2)).speaks).tolist() == [0, 1, 4]
+    assert np.flatnonzero(learning(ef.logistic(A, y, clients))).tolist() == [0, 1, 4]
 
 
 def test_a_client_of_no_weight_says_nothing():
     A, y, clients = table()
     rows = ef.logistic(A, y, clients, sample_weight=np.where(clients == 2, 0.0, 1.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        assert np.flatnonzero(local_models._said(rows, np.full(D, L2)).speaks).tolist() == [0, 1, 4]
+        assert np.flatnonzero(learning(rows)).tolist() == [0, 1, 4]
     x = averaged(rows, L2).x
     assert np.isfinite(x).all()
     assert x.any()
+
+
+def nearly_apart(shared=2, n=6, rows=14, own=4):
+    """Clients with features of their own, of which they have too few rows to learn anything, and one that so many have:
+    the rows, the features of every client, and how many owners each feature has."""
+    rng = np.random.default_rng(1)
+    features = [[*range(i * own, (i + 1) * own), *([n * own] if i < shared else [])] for i in range(n)]
+    A, clients = np.zeros((n * rows, n * own + 1)), np.repeat(np.arange(n), rows)
+    for i, mine in enumerate(features):
+        A[np.ix_(clients == i, mine)] = rng.standard_normal((rows, len(mine)))
+    return A[:, : n * own + (shared > 0)], rng.choice([-1.0, 1.0], n * rows), clients, features
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shared", [0, 2, 3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_where_clients_share_few_features_they_are_asked_for_their_part_of_the_minimum(
+    name, shared, weighted, exactly, monkeypatch
+):
+    """n l2 is shared among the owners of a feature, and a feature without another owner has no prior: what they say is the
+    minimum itself where nobody shares anything."""
+    monkeypatch.setattr(local_models, "WORDS", MENU[-1])
+    A, y, clients, features = nearly_apart(shared)
+    n, d = len(features), A.shape[1]
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, n)[clients] if weighted else None
+    rows = {"logistic": ef.logistic, "squared": ef.least_squares}[name](A, y, clients, sample_weight=weights)
+    learn = learning(rows)
+    assert learn.sum() <= 1
+    pulls, bends = np.zeros(d), np.zeros(d)
+    for i, mine in enumerate(features):
+        a = 1.0 if weights is None else n * weights[clients == i].sum() / weights.sum()
+        own, owners = (
+            Own(A[clients == i][:, mine], y[clients == i], name, a),
+            np.array([(A[:, j] != 0).sum() // 14 for j in mine]),
+        )
+        w, H = own.model(n * L2 / owners, 1 - 1 / owners)
+        told = 2.0 ** np.rint(np.log2(a * own.h))
+        H = told * 2.0 ** np.clip(np.rint(np.log2(H / told)), -7, 0)
+        pulls[mine], bends[mine] = pulls[mine] + H * w, bends[mine] + H
+    found = averaged(rows, L2)
+    np.testing.assert_allclose(found.x, pulls / bends, rtol=1e-4, atol=1e-6)
+    assert found.told == 4 * sum(map(len, features))
+    once, twice = (
+        sum(16 + (MENU[-1].each + 3) * len(features[i]) for i in who) for who in (np.flatnonzero(learn), range(n))
+    )
+    assert found.bits == n * (32 + 32 + 1) + once + twice
+    if not shared:
+        least = minimize(lambda x: rows.value(x) + L2 / 2 * x @ x, np.zeros(d), method="BFGS", tol=1e-9).x
+        np.testing.assert_allclose(found.x, least, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("counts", "asked"), [([1, 1, 1, 1], True), ([1, 3], False), ([1, 1, 1, 3], True), ([1, 1, 3], False), ([], False)]
+)
+def test_so_they_are_where_rare_features_have_at_most_two_owners(counts, asked):
+    """On average over the features of clients: 3 x 1 + 3 x 3 over six are 2, 2 x 1 + 3 x 3 over five are 2.2. A feature that
+    most rows of most clients have does not count, unless all are like that."""
+    n, m = 4, 8
+    rng, clients = np.random.default_rng(0), np.repeat(np.arange(n), m)
+    A = np.ones((n * m, len(counts) + 1))
+    for j, c in enumerate(counts):
+        A[:, j] = 0.0
+        A[[(j + k) % n * m + rng.integers(m) for k in range(c)], j] = 1.0
+    y = rng.choice([-1.0, 1.0], n * m)
+    assert local_models._nearly_apart(ef.scaled(ef.logistic(A, y, clients), power=None)) is asked
+    assert local_models._nearly_apart(ef.scaled(ef.logistic(A, y, clients=1), power=None))
+
+
+def test_it_is_told_and_counted_and_a_run_begins_there():
+    A, y, clients, features = nearly_apart()
+    size = sum(map(len, features))
+    models = [ef.EF21Classifier(l2=L2, fit_intercept=False, own_models=own) for own in (True, False)]
+    (begun, zero) = (model.fit(A, y, groups=clients) for model in models)
+    first, other = ({k: v[0] for k, v in model.history_.items() if "link_bits" in k} for model in (begun, zero))
+    assert first["uplink_bits"] - other["uplink_bits"] >= 11 * size
+    assert first["downlink_bits"] - other["downlink_bits"] >= (4 + 10) * size
+    assert begun.n_iter_ < zero.n_iter_
+    np.testing.assert_allclose(begun.coef_, zero.coef_, atol=1e-3)
 
 
 def like_rows(n=4, m=200, weights=None, order=None):
@@ -234,7 +318,7 @@ def test_halves_that_weigh_differently_and_labels_that_alternate_keep_nobody_fro
         )
 
     for rows in (like_rows(), like_rows(weights=heavy), like_rows(weights=heavy[::-1]), like_rows(order=alternating)):
-        assert local_models._said(rows, np.full(D, L2)).speaks.all()
+        assert learning(rows).all()
 
 
 def test_half_of_all_is_enough_whatever_rounding_says():
@@ -335,13 +419,15 @@ def test_a_client_finds_what_it_would_find_alone():
     assert counts.min() < counts.max()  # steps until a client is there
 
 
-def test_it_is_the_same_wherever_the_clients_are():
+@pytest.mark.parametrize("data", [table, lambda: nearly_apart()[:3]], ids=["like rows", "own features"])
+def test_it_is_the_same_wherever_the_clients_are(data):
     """Three places with clients of their own, bit for bit."""
-    A, y, clients = table()
+    A, y, clients = data()
     whole = ef.logistic(A, y, clients, sample_weight=np.ones(len(y)))
     expected = averaged(whole, L2)
     cuts = [0, 1, 4, N]
-    sides = [Side(averaged_with_all(whole.shard(lo, hi), L2)) for lo, hi in pairwise(cuts)]
+    scaling = ef.scaled(whole, power=None, l2=L2)
+    sides = [Side(averaged_with_all(whole.shard(lo, hi), L2, scaling.shard(lo, hi))) for lo, hi in pairwise(cuts)]
     said = None
     while not sides[0].ended:
         for k, side in enumerate(sides):
@@ -349,7 +435,8 @@ def test_it_is_the_same_wherever_the_clients_are():
         said = [side.says for side in sides]
     for side in sides:
         assert side.result.x.tobytes() == expected.x.tobytes()
-        assert (side.result.zero, side.result.bits) == (expected.zero, expected.bits)
+        here = side.result
+        assert (here.zero, here.bits, here.told) == (expected.zero, expected.bits, expected.told)
 
 
 def test_a_model_begins_there_and_gets_to_the_same_minimum_in_fewer_bytes():

@@ -17,8 +17,17 @@ remedy against noise, and against nothing else: it wants less of a prior than an
 Wainwright 2015). A client says nothing where that model's loss, on the rows that it was not fitted to, falls from that of
 zero by less than a third of what it falls by on the others, both halves weighing the same, or where it has one target only.
 
-Where clients have many rows of one kind, x0 is near the minimum; where they differ, it is a start like another one. Where
-those that speak weigh less than half of all, runs begin at zero.
+Where clients have many rows of one kind, x0 is near the minimum; where they differ, it is a start like another one.
+
+Where those that speak weigh less than half of all, the mean of models says little; but where the rare features of clients
+have fewer than two owners on average, there is hardly anything to take the mean of, and own models are nearly parts of the
+minimum, whatever they are worth on other rows. So all clients are asked once more, with the scale, which says how many
+owners c_j a feature has (4 bits each; 16 stand for more): for the minimum with the right share of the penalty and a prior
+for what others will say too,
+
+    w_i = argmin_w f_i(w) + 1/2 sum_{j in J_i} (n l2_j / c_j + (1 - 1/c_j) q_i s_ij / m_i) w_j^2,
+
+which is exact where nobody shares a feature. With more owners than two runs begin at zero.
 
 Up: f_i(0) (progress is counted from f(0)) and a_i in 32 bits each, one bit (whether it says more), a unit, 8 bits for every
 w_j sqrt(e_j) with e_j the power of two that the scale says of its curvature anyway, and 3 bits for H_j / e_j, a power of two
@@ -27,16 +36,17 @@ from 1/128 to 1. Down: x0, as a step from zero, in 10 bits a number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errorfeedback.core import Floats, Lifted, Model, PerClient, PerColumn, PerRow
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerColumn, PerRow
 from errorfeedback.estimators.local_fits import LocalFits
 from errorfeedback.problems.conversation import Conversation, alone
 from errorfeedback.problems.glm import GLM, per_client
-from errorfeedback.problems.scaling import Scaled, added, curvatures, density
+from errorfeedback.problems.scaling import Scaled, added, curvatures, density, scaled
 from errorfeedback.runtime.begin import Begin
 from errorfeedback.wire.codebook import Codebook
 
@@ -44,11 +54,14 @@ PRIORS, OF_BEST = (10.0, 1.0), 1 / 3
 """Rows that a prior may weigh, from the strongest on, and the share of the best one's that is taken."""
 KEPT = 1 / 3
 """What a model has to be worth on rows that it was not fitted to, as a share of what it is on those that it was."""
+OWNERS, DENSE = 2.0, 3 / 4
+"""That a rare feature of a client may have on average for own models to be nearly parts of that of all, and the power of the
+scale from which on one is not rare: half of the clients have it in most of their rows."""
 NEWTON, SOLVED = 8, 0.003
 """The most Newton steps of a fit, and what it may leave, as a share of its luck."""
 WORDS, FIRST = Codebook(8, 3), Codebook(10, 5)
 """How a client says its model, and the server where the run begins."""
-UNIT_BITS, BEND_BITS, LOSS_BITS, WEIGHT_BITS = 16, 3, 32, 32
+UNIT_BITS, BEND_BITS, LOSS_BITS, WEIGHT_BITS, OWNER_BITS = 16, 3, 32, 32, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +74,8 @@ class Averaged:
     """f(0)."""
     bits: int
     """That all clients have sent."""
+    told: int = 0
+    """Bits that they were told first: it took an exchange of its own. 0: all was in their first message."""
 
     def begin(self, scaling: Scaled) -> Begin:
         """In the variable z = x / S; at zero where that is beyond a float."""
@@ -68,7 +83,7 @@ class Averaged:
             z = Model(self.x / scaling.scale)
         z = _settled(FIRST, z) if np.isfinite(z).all() else Model(np.zeros_like(z))
         since = self.zero if 0 < self.zero < np.inf else np.nan  # too large or too small for 32 bits
-        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since)
+        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since, self.told)
 
 
 def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
@@ -79,62 +94,97 @@ def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
     >>> bool(np.allclose(averaged(ef.least_squares(A, A @ x, clients=4)).x, x, rtol=0.1))
     True
     """
-    return alone(lambda seat: averaged_with_all(rows, l2))
+    return alone(lambda seat: averaged_with_all(rows, l2, scaled(rows, power=None, l2=l2)))
 
 
-def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged]:
-    """The same where `rows` has the clients of one place."""
-    penalty = np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns]
+def averaged_with_all(rows: GLM, l2: float | PerColumn, scaling: Scaled) -> Conversation[Averaged]:
+    """The same where `rows` has the clients of one place; `scaling` is that of all places."""
+    ridge = np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # it is looked at below what came of it
-        s, said = rows.support, _said(rows, penalty)
-    mine = np.repeat(said.speaks, s.sizes)
-    everyone = yield s.indices[mine], said.models[mine], said.bends[mine], said.weights, said.zero, said.bits
-    owns, models, bends, weights, losses, bits = zip(*everyone, strict=True)
-    zero, nowhere = float(np.concatenate(losses).mean(dtype=np.float64)), Model(np.zeros(s.d))
-    speaking, all_ = np.concatenate(weights).sum(axis=0)
-    if speaking < all_ / 2:
-        return Averaged(nowhere, zero, sum(bits))
-    curvature = added(s.d, owns, bends)
-    pulls = added(s.d, owns, [bend * model for bend, model in zip(bends, models, strict=True)])
-    x = Model(np.divide(pulls, curvature, out=np.zeros(s.d), where=curvature > 0))
-    return Averaged(x if np.isfinite(x).all() else nowhere, zero, sum(bits))
+        s, mine = rows.support, Clients.of(rows, ridge)
+        said, zeros = mine.said(mine.penalty, mine.learn), mine.zero
+    weights = np.column_stack([mine.weights * mine.learn, mine.weights]).astype(np.float32).astype(np.float64)
+    everyone = yield *said, weights, zeros
+    *told, all_weights, losses = zip(*everyone, strict=True)
+    zero, bits = float(np.concatenate(losses).mean(dtype=np.float64)), s.n_total * (1 + LOSS_BITS + WEIGHT_BITS)
+    speaking, all_ = np.concatenate(all_weights).sum(axis=0)
+    if speaking >= all_ / 2:
+        return Averaged(_mean(s.d, *told[:3]), zero, bits + sum(told[3]))
+    bits += sum(told[3])
+    if not _nearly_apart(scaling):
+        return Averaged(Model(np.zeros(s.d)), zero, bits)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        owners = np.minimum(s.counts, 2**OWNER_BITS)[s.indices]
+        said = mine.said(Lifted(s.n_total * ridge[s.indices] / owners), mine.weights > 0, 1 - 1 / owners)
+    told = list(zip(*(yield said), strict=True))
+    return Averaged(_mean(s.d, *told[:3]), zero, bits + sum(told[3]), OWNER_BITS * int(s.counts.sum()))
+
+
+def _nearly_apart(scaling: Scaled) -> bool:
+    """Whether the rare features of clients, or all where none is rare, have few owners."""
+    assert scaling.powers is not None, "features are scaled by how dense they are"
+    counts, rare = scaling.support.counts.astype(np.float64), scaling.powers < DENSE
+    some = counts[rare] if rare.any() else counts
+    return bool(some @ some <= OWNERS * some.sum())
+
+
+def _mean(d: int, owns: Sequence[Integers], models: Sequence[Floats], bends: Sequence[Floats]) -> Model:
+    """x0; zero where it is not finite."""
+    curvature = added(d, owns, bends)
+    pulls = added(d, owns, [bend * model for bend, model in zip(bends, models, strict=True)])
+    x = Model(np.divide(pulls, curvature, out=np.zeros(d), where=curvature > 0))
+    return x if np.isfinite(x).all() else Model(np.zeros(d))
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What the clients of one place say."""
+class Clients:
+    """Those of one place, before they say anything."""
 
-    speaks: NDArray[np.bool_]
-    """(n,): who says anything."""
-    models: Lifted
-    """w_i, rounded."""
-    bends: Lifted
-    """H_i, rounded."""
-    weights: Floats
-    """(n, 2): what a client weighs in f where it speaks, and in any case, rounded to single precision."""
-    zero: Floats
-    """(n,): f_i(0), rounded to single precision."""
-    bits: int
+    fits: LocalFits
+    weights: PerClient
+    """a_i."""
+    bounds: Lifted
+    """h_ij: bounds on the curvature of their features."""
+    row: Lifted
+    """What a prior of one row weighs."""
+    penalty: Lifted
+    """a_i l2_j."""
+    trial: HalfFit
 
+    @classmethod
+    def of(cls, rows: GLM, l2: Floats) -> Clients:
+        s, fits, weights, bounds = rows.support, LocalFits(rows), per_client(rows.shares, rows.rows), curvatures(rows)
+        penalty = Lifted(s.repeat(weights) * l2[s.indices])
+        row = Lifted(_units(rows, bounds) * s.repeat(PerClient(1 / np.diff(rows.rows))))
+        return cls(fits, weights, bounds, row, penalty, _tried(fits, penalty, row))
 
-def _said(rows: GLM, l2: Floats) -> Said:
-    s, m, weights, fits = rows.support, np.diff(rows.rows), per_client(rows.shares, rows.rows), LocalFits(rows)
-    bounds = curvatures(rows)
-    penalty = Lifted(s.repeat(weights) * l2[s.indices])
-    row = Lifted(_units(rows, bounds) * s.repeat(PerClient(1 / m)))
-    trial = _tried(fits, penalty, row)
-    highest, lowest = (extreme.reduceat(rows.target, rows.rows[:-1]) for extreme in (np.maximum, np.minimum))
-    speaks = trial.worth & (lowest < highest)
-    prior = s.repeat(PerClient(OF_BEST * trial.prior)) * row
-    w, z = fits.minima(rows.shares, Lifted(penalty + prior), trial.model, NEWTON, trial.enough, speaks)
-    exact = fits.diagonals(rows.shares, z) + penalty
-    powers = np.exp2(np.rint(np.log2(bounds)))
-    ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
-    models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)
-    bits = rows.n * (1 + LOSS_BITS + WEIGHT_BITS) + int((speaks * (UNIT_BITS + (WORDS.each + BEND_BITS) * s.sizes)).sum())
-    zero = fits.losses(rows.shares, np.zeros_like(z)).astype(np.float32).astype(np.float64)
-    both = np.column_stack([weights * speaks, weights]).astype(np.float32).astype(np.float64)
-    return Said(speaks, Lifted(models), Lifted(powers * np.exp2(ratio)), both, zero, bits)
+    @property
+    def learn(self) -> NDArray[np.bool_]:
+        """(n,): who learns something from its rows."""
+        rows = self.fits.rows
+        highest, lowest = (extreme.reduceat(rows.target, rows.rows[:-1]) for extreme in (np.maximum, np.minimum))
+        return self.trial.worth & (lowest < highest)
+
+    @property
+    def zero(self) -> Floats:
+        """(n,): f_i(0), rounded to single precision."""
+        rows = self.fits.rows
+        return self.fits.losses(rows.shares, np.zeros(len(rows.target))).astype(np.float32).astype(np.float64)
+
+    def said(
+        self, penalty: Lifted, who: NDArray[np.bool_], noisy: Floats | float = 1.0
+    ) -> tuple[Integers, Lifted, Lifted, int]:
+        """Of some: the features, the models and how they bend, both rounded, and in how many bits. `noisy`: the share of the
+        prior that a feature needs."""
+        rows, s, fits, trial = self.fits.rows, self.fits.rows.support, self.fits, self.trial
+        prior = noisy * s.repeat(PerClient(OF_BEST * trial.prior)) * self.row
+        w, z = fits.minima(rows.shares, Lifted(penalty + prior), trial.model, NEWTON, trial.enough, who)
+        exact = fits.diagonals(rows.shares, z) + penalty
+        powers = np.exp2(np.rint(np.log2(self.bounds)))
+        ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
+        models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)
+        bits, mine = (who * (UNIT_BITS + (WORDS.each + BEND_BITS) * s.sizes)).sum(), np.repeat(who, s.sizes)
+        return s.indices[mine], Lifted(models[mine]), Lifted((powers * np.exp2(ratio))[mine]), int(bits)
 
 
 @dataclass(frozen=True, eq=False)

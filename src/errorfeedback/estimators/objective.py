@@ -94,7 +94,8 @@ def by_density(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | N
 def from_own_models(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]]:
     """The same, from the mean of the clients' own models, where the loss bends and has a bound on how much."""
     scaling, _ = yield from by_density(rows, l2)
-    return scaling, (yield from averaged_with_all(rows, l2)).begin(scaling) if rows.bends and rows.bounded else None
+    bends = rows.bends and rows.bounded
+    return scaling, (yield from averaged_with_all(rows, l2, scaling)).begin(scaling) if bends else None
 
 
 def to_one(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]]:
