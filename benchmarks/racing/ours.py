@@ -71,9 +71,9 @@ def begun(curve: Curve, problem: Scaled, begin: ef.Begin, sizes: Vector) -> Curv
     up, down = setup_bits(problem)
     share = float(sizes.max() / sizes.sum())
     said = (up + ownership_bits(problem.support, problem.width) + begin.bits) / 8
-    told = (down + begin.told) / 8 if begin.told else 0.0
-    first = (curve.f[0], 1.0, said / problem.n, told / problem.n, said * share, told * share)
-    columns = (curve.f, curve.exchanges + bool(begin.told), curve.up, curve.down, curve.slowest_up, curve.slowest_down)
+    heard = (down + begin.down_bits) / 8 if begin.down_bits else 0.0
+    first = (curve.f[0], 1.0, said / problem.n, heard / problem.n, said * share, heard * share)
+    columns = (curve.f, curve.exchanges + bool(begin.down_bits), curve.up, curve.down, curve.slowest_up, curve.slowest_down)
     return Curve(*(np.concatenate([[one], column]) for one, column in zip(first, columns, strict=True)))
 
 

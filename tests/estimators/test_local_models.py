@@ -261,7 +261,7 @@ def test_where_clients_share_few_features_they_are_asked_for_their_part_of_the_m
         pulls[mine], bends[mine] = pulls[mine] + H * w, bends[mine] + H
     found = averaged(rows, L2)
     np.testing.assert_allclose(found.x, pulls / bends, rtol=1e-4, atol=1e-6)
-    assert found.told == 4 * sum(map(len, features))
+    assert found.down_bits == 4 * sum(map(len, features))
     once, twice = (
         sum(16 + (MENU[-1].each + 3) * len(features[i]) for i in who) for who in (np.flatnonzero(learn), range(n))
     )
@@ -272,11 +272,12 @@ def test_where_clients_share_few_features_they_are_asked_for_their_part_of_the_m
 
 
 @pytest.mark.parametrize(
-    ("counts", "asked"), [([1, 1, 1, 1], True), ([1, 3], False), ([1, 1, 1, 3], True), ([1, 1, 3], False), ([], False)]
+    ("counts", "asked"),
+    [([1, 1, 1, 1], True), ([1, 3], False), ([1, 1, 1, 3], True), ([1] * 29 + [3] * 10, False), ([], False)],
 )
 def test_so_they_are_where_rare_features_have_at_most_two_owners(counts, asked):
-    """On average over the features of clients: 3 x 1 + 3 x 3 over six are 2, 2 x 1 + 3 x 3 over five are 2.2. A feature that
-    most rows of most clients have does not count, unless all are like that."""
+    """On average over the features of clients: 3 x 1 + 3 x 3 over six are 2, 29 x 1 + 30 x 3 over 59 are 2.02. One that most
+    rows of most clients have does not count, unless all are like that."""
     n, m = 4, 8
     rng, clients = np.random.default_rng(0), np.repeat(np.arange(n), m)
     A = np.ones((n * m, len(counts) + 1))
@@ -286,6 +287,7 @@ def test_so_they_are_where_rare_features_have_at_most_two_owners(counts, asked):
     y = rng.choice([-1.0, 1.0], n * m)
     assert local_models._nearly_apart(ef.scaled(ef.logistic(A, y, clients), power=None)) is asked
     assert local_models._nearly_apart(ef.scaled(ef.logistic(A, y, clients=1), power=None))
+    assert not local_models._nearly_apart(ef.scaled(ef.logistic(np.ones((8, 2)), y[:8], clients=2), power=None))
 
 
 def test_it_is_told_and_counted_and_a_run_begins_there():
@@ -436,7 +438,7 @@ def test_it_is_the_same_wherever_the_clients_are(data):
     for side in sides:
         assert side.result.x.tobytes() == expected.x.tobytes()
         here = side.result
-        assert (here.zero, here.bits, here.told) == (expected.zero, expected.bits, expected.told)
+        assert (here.zero, here.bits, here.down_bits) == (expected.zero, expected.bits, expected.down_bits)
 
 
 def test_a_model_begins_there_and_gets_to_the_same_minimum_in_fewer_bytes():

@@ -20,14 +20,14 @@ zero by less than a third of what it falls by on the others, both halves weighin
 Where clients have many rows of one kind, x0 is near the minimum; where they differ, it is a start like another one.
 
 Where those that speak weigh less than half of all, the mean of models says little; but where the rare features of clients
-have fewer than two owners on average, there is hardly anything to take the mean of, and own models are nearly parts of the
-minimum, whatever they are worth on other rows. So all clients are asked once more, with the scale, which says how many
-owners c_j a feature has (4 bits each; 16 stand for more): for the minimum with the right share of the penalty and a prior
-for what others will say too,
+have at most one other owner on average, and at most half of all others, there is hardly anything to take the mean of, and
+own models are nearly parts of the minimum, whatever they are worth on other rows. So all clients are asked once more, with
+the scale, which says how many owners c_j a feature has (4 bits each; 16 stand for more): for the minimum with the right
+share of the penalty and a prior for what others will say too,
 
     w_i = argmin_w f_i(w) + 1/2 sum_{j in J_i} (n l2_j / c_j + (1 - 1/c_j) q_i s_ij / m_i) w_j^2,
 
-which is exact where nobody shares a feature. With more owners than two runs begin at zero.
+which is exact where nobody shares a feature. With more owners runs begin at zero.
 
 Up: f_i(0) (progress is counted from f(0)) and a_i in 32 bits each, one bit (whether it says more), a unit, 8 bits for every
 w_j sqrt(e_j) with e_j the power of two that the scale says of its curvature anyway, and 3 bits for H_j / e_j, a power of two
@@ -74,8 +74,8 @@ class Averaged:
     """f(0)."""
     bits: int
     """That all clients have sent."""
-    told: int = 0
-    """Bits that they were told first: it took an exchange of its own. 0: all was in their first message."""
+    down_bits: int = 0
+    """That they were sent first: it took an exchange of its own. 0: all was in their first message."""
 
     def begin(self, scaling: Scaled) -> Begin:
         """In the variable z = x / S; at zero where that is beyond a float."""
@@ -83,7 +83,7 @@ class Averaged:
             z = Model(self.x / scaling.scale)
         z = _settled(FIRST, z) if np.isfinite(z).all() else Model(np.zeros_like(z))
         since = self.zero if 0 < self.zero < np.inf else np.nan  # too large or too small for 32 bits
-        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since, self.told)
+        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since, self.down_bits)
 
 
 def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
@@ -105,27 +105,27 @@ def averaged_with_all(rows: GLM, l2: float | PerColumn, scaling: Scaled) -> Conv
         said, zeros = mine.said(mine.penalty, mine.learn), mine.zero
     weights = np.column_stack([mine.weights * mine.learn, mine.weights]).astype(np.float32).astype(np.float64)
     everyone = yield *said, weights, zeros
-    *told, all_weights, losses = zip(*everyone, strict=True)
+    *models, all_weights, losses = zip(*everyone, strict=True)
     zero, bits = float(np.concatenate(losses).mean(dtype=np.float64)), s.n_total * (1 + LOSS_BITS + WEIGHT_BITS)
     speaking, all_ = np.concatenate(all_weights).sum(axis=0)
     if speaking >= all_ / 2:
-        return Averaged(_mean(s.d, *told[:3]), zero, bits + sum(told[3]))
-    bits += sum(told[3])
+        return Averaged(_mean(s.d, *models[:3]), zero, bits + sum(models[3]))
+    bits += sum(models[3])
     if not _nearly_apart(scaling):
         return Averaged(Model(np.zeros(s.d)), zero, bits)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         owners = np.minimum(s.counts, 2**OWNER_BITS)[s.indices]
         said = mine.said(Lifted(s.n_total * ridge[s.indices] / owners), mine.weights > 0, 1 - 1 / owners)
-    told = list(zip(*(yield said), strict=True))
-    return Averaged(_mean(s.d, *told[:3]), zero, bits + sum(told[3]), OWNER_BITS * int(s.counts.sum()))
+    models = list(zip(*(yield said), strict=True))
+    return Averaged(_mean(s.d, *models[:3]), zero, bits + sum(models[3]), OWNER_BITS * int(s.counts.sum()))
 
 
 def _nearly_apart(scaling: Scaled) -> bool:
-    """Whether the rare features of clients, or all where none is rare, have few owners."""
+    """Whether the rare features of clients, or all where none is rare, have few owners: one or half of the others beside."""
     assert scaling.powers is not None, "features are scaled by how dense they are"
     counts, rare = scaling.support.counts.astype(np.float64), scaling.powers < DENSE
     some = counts[rare] if rare.any() else counts
-    return bool(some @ some <= OWNERS * some.sum())
+    return bool(some @ some <= min(OWNERS, (scaling.support.n_total + 1) / 2) * some.sum())
 
 
 def _mean(d: int, owns: Sequence[Integers], models: Sequence[Floats], bends: Sequence[Floats]) -> Model:

@@ -26,5 +26,5 @@ class Begin:
     """That all clients together have sent for it."""
     since: float = nan
     """The loss from which progress is counted; nan: that at x."""
-    told: int = 0
-    """Bits that all clients together were told for it, before x itself."""
+    down_bits: int = 0
+    """That all clients together were sent for it, before x itself."""

@@ -37,7 +37,7 @@ KINDS: dict[str, Any] = {
     "rounds": int,
     "x0": np.ndarray,
     "asked": int,
-    "told": int,
+    "asking": int,
     "since": float,
     "seed": int,
     "every": int,
