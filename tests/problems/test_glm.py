@@ -131,7 +131,7 @@ BAD = {
     "A has shape": lambda: ef.least_squares(np.ones(3), np.ones(3), 1),
     "target has shape": lambda: ef.least_squares(np.ones((3, 2)), np.ones(2), 1),
     r"A\[1, 0\] = nan": lambda: ef.least_squares([[1.0], [np.nan]], [0.0, 0.0], 1),
-    "an entry in column 7; it has 2": lambda: ef.least_squares(misplaced(7), [0.0], 1),
+    "an entry in column 2; it has 2": lambda: ef.least_squares(misplaced(2), [0.0], 1),
     "an entry in column -1; it has 2": lambda: ef.least_squares(misplaced(-1), [0.0], 1),
     r"b\[0\] = inf": lambda: ef.least_squares([[1.0]], [np.inf], 1),
     r"y\[1\] is nan": lambda: ef.logistic([[1.0], [1.0]], [1.0, np.nan], 1),

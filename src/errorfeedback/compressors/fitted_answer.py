@@ -45,8 +45,8 @@ class FittedAnswer(Contractive):
 
     >>> from errorfeedback.sparsity.support import full_support
     >>> answer, support = FittedAnswer(), full_support(1, 1000)
-    >>> [answer.on(support).known(Round(1, 0, bits)).frames.coding.each for bits in (0, 6, 7, 8, 10, 24)]
-    [4, 4, 8, 8, 16, 24]
+    >>> [answer.on(support).known(Round(1, 0, bits)).frames.coding.each for bits in (0, 6, 7, 8, 10, 16, 24)]
+    [4, 4, 8, 8, 16, 16, 24]
     """
 
     selects: ClassVar[bool] = False
