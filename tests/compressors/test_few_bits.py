@@ -122,6 +122,19 @@ def test_the_nearest_level_is_taken_and_the_larger_half_way_between_two(compress
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("bits", "digits"), [(4, 0), (16, 9), (24, 17), (24, 22)])
+def test_what_is_read_is_what_was_sent_to_the_last_bit(bits, digits, dtype):
+    """In single precision a level times its unit is rounded, and the level is read from that all the same."""
+    coding, count = Codebook(bits, digits), np.array([5000])
+    for size in (1e-40, 1e-30, 1.0, 1e30):
+        values = (size * np.random.default_rng(0).standard_normal(5000)).astype(dtype)
+        sent, units = coding.rounded(values, count)
+        read = coding.decoded(*coding.encoded(sent, units, count), count, np.dtype(dtype))
+        assert np.array_equal(read, sent)
+        assert size < 1e-38 or np.abs(read - values).max() <= 2.0 ** -(digits + 1) * 1.1 * np.abs(values).max()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("compressor", [*KINDS, ef.QSGD(7), ef.Natural(5), ef.Rounded(ef.TopK(2), ef.Uniform(4))], ids=str)
 def test_zeros_stay_zero_and_what_is_not_finite_stays_not_finite(compressor, dtype):
     """Client by client: a client that has overflowed does not spoil the others, and does not look as if it had converged."""

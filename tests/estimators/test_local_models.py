@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from own_models import L2, LOSSES, Own, learning, nearly_apart
 
 import errorfeedback as ef
 from errorfeedback.estimators import local_fits, local_models
@@ -15,7 +15,7 @@ from errorfeedback.problems.conversation import Side, heard_by
 from errorfeedback.problems.scaling import curvatures
 from errorfeedback.wire.codebook import MENU
 
-N, D, L2 = 6, 5, 0.01
+N, D = 6, 5
 SIZES = (12, 30, 16, 21, 40, 2)
 
 
@@ -33,95 +33,6 @@ def table(seed=139):
     y = np.where(rng.random(len(A)) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
     y[-2:] = 1.0
     return A, y, np.repeat(np.arange(N), SIZES)
-
-
-LOSSES = {  # the loss, its first and second derivatives, and the bound on the second
-    "logistic": (
-        lambda z, y: np.log1p(np.exp(-y * z)),
-        lambda z, y: -y / (1 + np.exp(y * z)),
-        lambda z: 1 / (1 + np.exp(-z)) / (1 + np.exp(z)),
-        0.25,
-    ),
-    "squared": (lambda z, y: (z - y) ** 2, lambda z, y: 2 * (z - y), lambda z: np.full_like(z, 2.0), 2.0),
-}
-
-
-class Own:
-    """The model of one client, by the book; weight: a_i."""
-
-    def __init__(self, A, y, name, weight=1.0):
-        self.A, self.y, self.weight, self.m = A, y, weight, len(y)
-        self.loss, self.slope, self.bend, bound = LOSSES[name]
-        self.h = bound * (A**2).mean(axis=0)
-        in_every_row = np.array([bound * (A[A[:, j] != 0, j] ** 2).mean() for j in range(A.shape[1])])
-        typical = 2.0 ** np.rint(np.log2(weight * np.median(in_every_row))) / weight
-        dense = 2 * (A != 0).sum(axis=0) > self.m
-        self.s = typical * (self.h / typical) ** np.where(dense, 1.0, 0.5)
-
-    def sums(self, values):
-        return self.weight * values.sum(axis=0) / self.m
-
-    def halves(self):
-        """One each of the rows k and k + (m + 1) // 2, by a coin."""
-        apart, first, second = (self.m + 1) // 2, [], []
-        for k, coin in enumerate(np.random.default_rng(0).random(apart) < 0.5):
-            pair = [k, k + apart] if coin else [k + apart, k]
-            first, second = [*first, pair[0]], [*second, pair[1]]
-        return [[row for row in half if row < self.m] for half in (first, second)]
-
-    def mean(self, values):
-        """A half weighs half of what the client does."""
-        return self.weight / 2 * values.mean(axis=0)
-
-    def tried(self):
-        """A Newton step for ten rows, then one for one row, on one half; what each gains on the other."""
-        mine, others = ((self.A[half], self.y[half]) for half in self.halves())
-        w, found = np.zeros(self.A.shape[1]), []
-        for prior in (10.0, 1.0):
-            penalty = self.weight * (L2 / 2 + prior * self.s / self.m)
-
-            def value(w, penalty=penalty):
-                return self.mean(self.loss(mine[0] @ w, mine[1])) + penalty @ w**2 / 2
-
-            g = self.mean(self.slope(mine[0] @ w, mine[1])[:, None] * mine[0]) + penalty * w
-            H = self.weight / 2 / len(mine[0]) * mine[0].T @ (self.bend(mine[0] @ w)[:, None] * mine[0]) + np.diag(penalty)
-            step, t = -np.linalg.solve(H, g), 1.0
-            while value(w + t * step) > value(w) + 1e-4 * t * (g @ step):
-                t /= 2
-            w = w + t * step
-            found.append([prior, *(self.mean(self.loss(0 * b, b) - self.loss(B @ w, b)) for B, b in (others, mine))])
-        return max(found, key=lambda each: each[1])
-
-    @property
-    def prior(self):
-        return self.tried()[0] / 3
-
-    @property
-    def kept(self):
-        _, gain, own_gain = self.tried()
-        return gain / own_gain
-
-    def model(self, ridge=None, noisy=1.0):
-        """w_i and H_i; `ridge`: the share of the penalty, `noisy` that of the prior."""
-        ridge = self.weight * L2 if ridge is None else ridge
-        penalty = ridge + self.weight * noisy * self.prior * self.s / self.m
-        start, fit = np.zeros(self.A.shape[1]), lambda w: self.sums(self.loss(self.A @ w, self.y)) + penalty @ w**2 / 2
-        w = minimize(fit, start, method="BFGS", tol=1e-10).x
-        return w, self.sums(self.bend(self.A @ w)[:, None] * self.A**2) + ridge
-
-
-def learning(rows):
-    """Who learns something from its rows."""
-    return local_models.Clients.of(rows, np.full(rows.d, L2)).learn
-
-
-@pytest.fixture
-def exactly(monkeypatch):
-    """Own models to the last digits."""
-    for name, number in (("CG", 60), ("RESIDUAL", 1e-9)):
-        monkeypatch.setattr(local_fits, name, number)
-    for name, number in (("NEWTON", 30), ("SOLVED", 1e-9)):
-        monkeypatch.setattr(local_models, name, number)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -220,86 +131,6 @@ def test_a_client_of_no_weight_says_nothing():
     x = averaged(rows, L2).x
     assert np.isfinite(x).all()
     assert x.any()
-
-
-def nearly_apart(shared=2, n=6, rows=14, own=4):
-    """Clients with features of their own, of which they have too few rows to learn anything, and one that so many have:
-    the rows, the features of every client, and how many owners each feature has."""
-    rng = np.random.default_rng(1)
-    features = [[*range(i * own, (i + 1) * own), *([n * own] if i < shared else [])] for i in range(n)]
-    A, clients = np.zeros((n * rows, n * own + 1)), np.repeat(np.arange(n), rows)
-    for i, mine in enumerate(features):
-        A[np.ix_(clients == i, mine)] = rng.standard_normal((rows, len(mine)))
-    return A[:, : n * own + (shared > 0)], rng.choice([-1.0, 1.0], n * rows), clients, features
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shared", [0, 2, 3])
-@pytest.mark.parametrize("name", LOSSES)
-def test_where_clients_share_few_features_they_are_asked_for_their_part_of_the_minimum(
-    name, shared, weighted, exactly, monkeypatch
-):
-    """n l2 is shared among the owners of a feature, and a feature without another owner has no prior: what they say is the
-    minimum itself where nobody shares anything."""
-    monkeypatch.setattr(local_models, "WORDS", MENU[-1])
-    A, y, clients, features = nearly_apart(shared)
-    n, d = len(features), A.shape[1]
-    weights = np.random.default_rng(3).uniform(0.5, 2.0, n)[clients] if weighted else None
-    rows = {"logistic": ef.logistic, "squared": ef.least_squares}[name](A, y, clients, sample_weight=weights)
-    learn = learning(rows)
-    assert learn.sum() <= 1
-    pulls, bends = np.zeros(d), np.zeros(d)
-    for i, mine in enumerate(features):
-        a = 1.0 if weights is None else n * weights[clients == i].sum() / weights.sum()
-        own, owners = (
-            Own(A[clients == i][:, mine], y[clients == i], name, a),
-            np.array([(A[:, j] != 0).sum() // 14 for j in mine]),
-        )
-        w, H = own.model(n * L2 / owners, 1 - 1 / owners)
-        told = 2.0 ** np.rint(np.log2(a * own.h))
-        H = told * 2.0 ** np.clip(np.rint(np.log2(H / told)), -7, 0)
-        pulls[mine], bends[mine] = pulls[mine] + H * w, bends[mine] + H
-    found = averaged(rows, L2)
-    np.testing.assert_allclose(found.x, pulls / bends, rtol=1e-4, atol=1e-6)
-    assert found.down_bits == 4 * sum(map(len, features))
-    once, twice = (
-        sum(16 + (MENU[-1].each + 3) * len(features[i]) for i in who) for who in (np.flatnonzero(learn), range(n))
-    )
-    assert found.bits == n * (32 + 32 + 1) + once + twice
-    if not shared:
-        least = minimize(lambda x: rows.value(x) + L2 / 2 * x @ x, np.zeros(d), method="BFGS", tol=1e-9).x
-        np.testing.assert_allclose(found.x, least, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("counts", "asked"),
-    [([1, 1, 1, 1], True), ([1, 3], False), ([1, 1, 1, 3], True), ([1] * 29 + [3] * 10, False), ([], False)],
-)
-def test_so_they_are_where_rare_features_have_at_most_two_owners(counts, asked):
-    """On average over the features of clients: 3 x 1 + 3 x 3 over six are 2, 29 x 1 + 30 x 3 over 59 are 2.02. One that most
-    rows of most clients have does not count, unless all are like that."""
-    n, m = 4, 8
-    rng, clients = np.random.default_rng(0), np.repeat(np.arange(n), m)
-    A = np.ones((n * m, len(counts) + 1))
-    for j, c in enumerate(counts):
-        A[:, j] = 0.0
-        A[[(j + k) % n * m + rng.integers(m) for k in range(c)], j] = 1.0
-    y = rng.choice([-1.0, 1.0], n * m)
-    assert local_models._nearly_apart(ef.scaled(ef.logistic(A, y, clients), power=None)) is asked
-    assert local_models._nearly_apart(ef.scaled(ef.logistic(A, y, clients=1), power=None))
-    assert not local_models._nearly_apart(ef.scaled(ef.logistic(np.ones((8, 2)), y[:8], clients=2), power=None))
-
-
-def test_it_is_told_and_counted_and_a_run_begins_there():
-    A, y, clients, features = nearly_apart()
-    size = sum(map(len, features))
-    models = [ef.EF21Classifier(l2=L2, fit_intercept=False, own_models=own) for own in (True, False)]
-    (begun, zero) = (model.fit(A, y, groups=clients) for model in models)
-    first, other = ({k: v[0] for k, v in model.history_.items() if "link_bits" in k} for model in (begun, zero))
-    assert first["uplink_bits"] - other["uplink_bits"] >= 11 * size
-    assert first["downlink_bits"] - other["downlink_bits"] >= (4 + 10) * size
-    assert begun.n_iter_ < zero.n_iter_
-    np.testing.assert_allclose(begun.coef_, zero.coef_, atol=1e-3)
 
 
 def like_rows(n=4, m=200, weights=None, order=None):

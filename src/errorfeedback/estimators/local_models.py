@@ -25,7 +25,7 @@ own models are nearly parts of the minimum, whatever they are worth on other row
 the scale, which says how many owners c_j a feature has (4 bits each; 16 stand for more): for the minimum with the right
 share of the penalty and a prior for what others will say too,
 
-    w_i = argmin_w f_i(w) + 1/2 sum_{j in J_i} (n l2_j / c_j + (1 - 1/c_j) q_i s_ij / m_i) w_j^2,
+    w_i = argmin_w f_i(w) + 1/2 sum_{j in J_i} (n l2_j / c_j + (1 - 1/c_j) a_i q_i s_ij / m_i) w_j^2,
 
 which is exact where nobody shares a feature. With more owners runs begin at zero.
 
@@ -101,9 +101,10 @@ def averaged_with_all(rows: GLM, l2: float | PerColumn, scaling: Scaled) -> Conv
     """The same where `rows` has the clients of one place; `scaling` is that of all places."""
     ridge = np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # it is looked at below what came of it
-        s, mine = rows.support, Clients.of(rows, ridge)
-        said, zeros = mine.said(mine.penalty, mine.learn), mine.zero
-    weights = np.column_stack([mine.weights * mine.learn, mine.weights]).astype(np.float32).astype(np.float64)
+        s, mine = rows.support, Speakers.of(rows, ridge)
+        learn, zeros = mine.learn, mine.zero
+        said = mine.said(mine.penalty, learn)
+    weights = np.column_stack([mine.weights * learn, mine.weights]).astype(np.float32).astype(np.float64)
     everyone = yield *said, weights, zeros
     *models, all_weights, losses = zip(*everyone, strict=True)
     zero, bits = float(np.concatenate(losses).mean(dtype=np.float64)), s.n_total * (1 + LOSS_BITS + WEIGHT_BITS)
@@ -137,8 +138,8 @@ def _mean(d: int, owns: Sequence[Integers], models: Sequence[Floats], bends: Seq
 
 
 @dataclass(frozen=True, eq=False)
-class Clients:
-    """Those of one place, before they say anything."""
+class Speakers:
+    """The clients of one place, before they say anything."""
 
     fits: LocalFits
     weights: PerClient
@@ -152,7 +153,7 @@ class Clients:
     trial: HalfFit
 
     @classmethod
-    def of(cls, rows: GLM, l2: Floats) -> Clients:
+    def of(cls, rows: GLM, l2: Floats) -> Speakers:
         s, fits, weights, bounds = rows.support, LocalFits(rows), per_client(rows.shares, rows.rows), curvatures(rows)
         penalty = Lifted(s.repeat(weights) * l2[s.indices])
         row = Lifted(_units(rows, bounds) * s.repeat(PerClient(1 / np.diff(rows.rows))))

@@ -9,8 +9,9 @@ is at most 1/(2^(m+1) + 1) over many powers of two. The nearest level is taken; 
 
 The unit of a block is its largest magnitude over the top level, rounded *up* to 5 digits: 11 bits of exponent and the
 digits are 16 bits. At most 2^-5 of the range is given away, and the largest entry is never cut off. Level x unit has at
-most m + 7 digits and is exact in float64, and up to m = 17 in float32: both sides find the same bits, whatever machine they
-are on.
+most m + 7 digits and is exact in float64. In float32, where it may be rounded, its level can still be read from it (m is at
+most 22, so that half a unit of its last digit is more than 2^-24 of it). Both sides find the same bits, whatever machine
+they are on.
 
 A block of zeros has the unit 0. A block with a number that is not finite has the unit NaN, and all of it becomes NaN: a
 run that diverges says so.
