@@ -65,7 +65,8 @@ class Round:
     seed: int
     """Of the run."""
     step_bits: int = 0
-    """Bits of a value of the step that led here, where the downlink chooses them; 0 where it does not, or nobody moved."""
+    """Bits of a value of the step that led here, where the downlink chooses them, or of the Hessians that all clients tell
+    with their answers, whichever are more; 0 where there are neither."""
 
 
 @dataclass(slots=True)

@@ -175,6 +175,52 @@ def test_the_newest_two_pairs_outlive_new_hessians_unless_these_come_in_every_ro
     np.testing.assert_allclose(made, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("error", "stays"), [(0.0, True), (0.97, True), (1.03, False)])
+def test_a_pair_that_is_noise_to_new_hessians_is_left_out(error, stays):
+    """y = B s + e, e along an eigenvector of 1e-6 that s has no part in: y'H y = s'B s + 1e6 e^2 may be 1,000 times s'y."""
+    direction = ef.Curvature(price=30.0)
+    _, state = bent_by(np.eye(2), 0.0, direction=direction)
+    s, y = np.array([1.0, 0.0]), np.array([1.0, error * np.sqrt(999e-6)])
+    _, state = direction(state, np.zeros(2), -s)
+    support = ef.least_squares(np.eye(2), np.ones(2), clients=1).support
+    told = (np.diag([1.0, 1e-6]) - np.eye(2))[np.triu_indices(2)]
+    state = direction.bent(state, Hessians(told, np.zeros(1), np.ones(2), np.zeros(2), support))
+    made, _ = direction(state, s, y - s)
+    expected = reference.bfgs([(s, y)] if stays else [], np.diag([1.0, 1e6])) @ (y - s)
+    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_quadratics_above_are_told_where_progress_is_slow_and_nowhere_else():
+    """Not at the start, not in every round, and as soon as they have cost as much as the rounds and three points or more, up
+    to eight, say how slow it is."""
+    x, stalled = np.ones(1), [1.0] * 8
+    for price, points, wait in ((0.1, 3, 3), (2.0, 3, 3), (4.5, 5, 5), (7.1, 8, 8), (30.0, 8, 30)):
+        direction = ef.Curvature(price=price, above=True)
+        assert not direction.asks(direction.start(x), None)
+        assert direction.hessians.above
+
+        def asks(points, t, direction=direction, **more):
+            log = tuple((t - points + k, value) for k, value in enumerate(stalled[:points]))
+            return direction.asks(replace(direction.start(x), t=t, decrements=log, **more), 1.0)
+
+        assert asks(points, wait)
+        assert not asks(points - 1, 100)
+        if price > points:
+            assert not asks(points, wait - 1)
+        bent = bent_by(np.eye(1), 0.0)[1].newest
+        patience = int(np.ceil(2 * price))
+        assert asks(3, patience + 3, metric=bent, exchanges=1, since=3)
+        assert not asks(3, patience + 2, metric=bent, exchanges=1, since=3)
+
+
+def test_how_slow_it_is_is_what_the_last_points_say():
+    """Five points where they cost 4.5 rounds: that it was fast before counts no more."""
+    direction, log = ef.Curvature(price=4.5, above=True), [*falling(4.0, 3), *([1e-5] * 5)]
+    state = replace(direction.start(np.ones(1)), t=8, decrements=tuple(enumerate(log)))
+    assert direction.asks(state, 1e-2)
+    assert not direction.asks(replace(state, decrements=tuple(enumerate(log[:-1]))), 1e-2)
+
+
 def test_standing_shortens_the_step_also_where_hessians_come_in_every_round():
     direction, state = bent_by(np.eye(2), 0.0, direction=ef.Curvature(price=0.0))
     g, lengths = np.ones(2), []

@@ -7,7 +7,7 @@ import pytest
 
 import errorfeedback as ef
 from errorfeedback.core import Point
-from errorfeedback.sparsity.pairs import pairs_of
+from errorfeedback.sparsity.pairs import pairs_of, symmetric
 
 STEP = 1e-5
 
@@ -65,6 +65,29 @@ def test_hessians_are_finite_differences_of_gradients(name):
                 assert out[at] == pytest.approx(expected, rel=1e-6, abs=1e-9), (i, j, k)
                 at += 1
     assert at == len(out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quadratics_above_touch_every_f_i_and_are_nowhere_below_it(name):
+    """f_i(x + s) <= f_i(x) + <grad f_i(x), s> + s'B_i s / 2; for squared losses the two are the same."""
+    problem, rng = make(name), np.random.default_rng(2)
+    x, support, n = rng.standard_normal(problem.d), problem.support, problem.n
+    out = np.empty(pairs_of(support).size)
+    problem.hessians(Point(shared=x), out, above=True)
+    g, ends, at = problem.gradients_at(x), support.indptr, np.concatenate([[0], np.cumsum(pairs_of(support).sizes)])
+    for far in (0.1, 3.0, 100.0):
+        s = far * rng.standard_normal(problem.d)
+        values = [np.empty(n), np.empty(n)]
+        for point, told in zip((x, x + s), values, strict=True):
+            problem.gradients(Point(shared=point), np.empty(support.size), values=told)
+        rise, step = values[1] - values[0], support.gather(s) / support.gather(problem.hessian_units)
+        for i in range(n):
+            own = slice(ends[i], ends[i + 1])
+            B, mine = symmetric(out[at[i] : at[i + 1]], ends[i + 1] - ends[i]), support.gather(s)[own]
+            model = g[own] @ mine + step[own] @ B @ step[own] / 2
+            assert rise[i] <= model + 1e-9 * (1 + abs(model))
+            if name.startswith("squared"):
+                assert rise[i] == pytest.approx(model, rel=1e-8)
 
 
 def test_clients_that_stand_apart_have_the_hessians_of_their_own_points():

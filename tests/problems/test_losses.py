@@ -67,6 +67,27 @@ def test_the_curvature_is_reached_and_never_exceeded_and_the_floor_too(name):
 
 
 @each
+def test_a_parabola_that_touches_the_loss_is_nowhere_below_it_and_no_flatter_one_is(name):
+    """loss(z + t) <= loss(z) + loss'(z) t + above t^2 / 2 for all t, and 2% less is too little somewhere from every z."""
+    loss, b = LOSSES[name](), TARGETS[name]
+    z = np.concatenate([Z[:200], 300 * Z[200:]])
+    above = loss.above(z, b)
+    if not np.isfinite(loss.curvature):
+        assert np.isinf(above).all()
+        return
+    assert (above <= loss.curvature).all()
+    enough, tight = np.ones(400, dtype=bool), np.zeros(400, dtype=bool)
+    slope = slopes_of(loss, z, b)
+    for t in (-3e5, -100.0, -1.0, -1e-3, 1e-3, 1.0, 100.0, 3e5, -2 * z, -2 * (z - b)):  # also where even losses are the same
+        rise, model = loss.values(z + t, b) - loss.values(z, b), slope * t + above * t**2 / 2
+        slack = 1e-9 * (1 + np.abs(slope * t) + above * t**2)
+        enough &= rise <= model + slack
+        tight |= rise > model - 0.02 * above * t**2 / 2 + slack
+    assert enough.all()
+    assert tight.all()
+
+
+@each
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_slopes_may_be_written_over_the_scores_and_keep_the_precision(name, dtype):
     loss, b, z, shares = LOSSES[name](), TARGETS[name].astype(dtype), Z.astype(dtype), RNG.random(400).astype(dtype)
@@ -75,7 +96,7 @@ def test_slopes_may_be_written_over_the_scores_and_keep_the_precision(name, dtyp
     np.testing.assert_allclose(out, slopes_of(loss, z, b) * shares, rtol=1e-5, atol=1e-6)
     loss.slopes(z, b, shares, z)
     assert np.array_equal(z, out)
-    assert loss.values(z, b).dtype == loss.bends(z, b).dtype == dtype
+    assert loss.values(z, b).dtype == loss.bends(z, b).dtype == loss.above(z, b).dtype == dtype
 
 
 @each

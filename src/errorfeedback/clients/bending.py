@@ -43,6 +43,7 @@ class Tellers:
         support = problem.support
         self.seed, self.pairs = seed, pairs_of(asking.told_by(support, seed))
         self.compress: Operator = asking.compressor.on(self.pairs)
+        self.above = asking.above
         places = asking.tellers(support, seed)
         self.parts = [(lo, hi, _twice(problem, lo, hi)) for lo, hi in _stretches(places)]
         self.counts = np.zeros(support.n, dtype=np.int64)
@@ -55,7 +56,7 @@ class Tellers:
         for lo, hi, part in self.parts:
             end = start + int(self.counts[lo:hi].sum())
             there = at if at.own is None else Point(own=Lifted(at.own[self.segments[lo] : self.segments[hi]]))
-            part.hessians(there, Lifted(out[start:end]))
+            part.hessians(there, Lifted(out[start:end]), self.above)
             start = end
         return out
 

@@ -121,6 +121,8 @@ class Host(Answering):
         self.ctx = Round(t, seed)
         frames = np.frombuffer(body, dtype=np.uint8, offset=ROUND.size + length)
         verdict = self._hear(frames, flags, listening=bool(probes))
+        if flags & CURVED and self.setup.curvature is not None:
+            self.ctx.step_bits = max(self.ctx.step_bits, self.setup.curvature.bits)
         messages = self.part.round(Order(self.ctx, self.x, None, probes, verdict, bool(flags & CURVED)))
         widths = widths_of(probes, 8 * self.x.dtype.itemsize)
         framed = [self._framed(message, k, widths) for k, message in enumerate(messages)]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from errorfeedback.compressors.base import Contractive
-from errorfeedback.core import Floats, Integers, Model, PerClient
+from errorfeedback.core import VALUE_BITS, Floats, Integers, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
 from errorfeedback.sums import Quadratic
@@ -28,6 +28,14 @@ class Asking:
     """Of what is missing from a client's estimate."""
     clients: int | None = None
     """How many tell: the same ones whenever they are asked, drawn by the run's seed. None: all."""
+    above: bool = False
+    """What they tell is of quadratics that touch f_i where they stand and are nowhere below it."""
+
+    @property
+    def bits(self) -> int:
+        """Of an entry where all tell: a gradient that comes with their Hessians is to be as fine as these, and is short
+        beside them. 0 where some tell for all."""
+        return self.compressor.coding.width(VALUE_BITS) if self.clients is None else 0
 
     def among(self, n: int, seed: int) -> Integers:
         """The numbers of those who tell, of n clients in all.

@@ -26,15 +26,20 @@ When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes,
       MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement
       g'Hg / 2, the model's gap. docs/theory.md, section 15.
 
-A new H0 forgets all pairs but the newest two (all, where it comes in every round). Where lambda is above the curvature that
-matters, H0 is no help and pairs are; so the waits double, and pairs have their time.
+Losses with kinks (rows of length 1e4 make one of a logistic loss) hardly curve on either side of them, and a step by their
+Hessians goes far beyond. So where rows are too few to say how they curve, clients tell of quadratics that touch f_i at x and
+are nowhere below it (`above`, `Loss.above`): the step to the minimum of their mean never raises f. Near a minimum that is no
+Newton's method, so it is only for where progress is slow (docs/theory.md, section 28).
+
+A new H0 forgets all pairs but the newest two (all, where it comes in every round), and of these what is noise to it. Where
+lambda is above the curvature that matters, H0 is no help and pairs are; so the waits double, and pairs have their time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, log
+from math import ceil, inf, log
 from typing import ClassVar
 
 import numpy as np
@@ -60,6 +65,8 @@ MARGIN = 1.5
 """How many times their price Hessians must be expected to save."""
 KEPT = 2
 """Pairs that stay where Hessians come, unless they come in every round: they know of kinks that no Hessian shows."""
+FITTING = 1e3
+"""How much more curvature than it has a kept pair may seem to have to a new H0."""
 NOISE = 2.0
 CONDITION = 1e-12
 """The smallest eigenvalue of H0^-1, as a share of the largest."""
@@ -129,6 +136,8 @@ class Curvature(Direction):
     believed: float = CONDITION
     """The smallest eigenvalue that is, as a share of the largest: 2^-20 where numbers come in up to 16 bits, 9 of them
     digits."""
+    above: bool = False
+    """Clients tell of parabolas above their losses; only where progress is slow."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
@@ -144,26 +153,37 @@ class Curvature(Direction):
 
     @property
     def hessians(self) -> Asking | None:
-        return Asking(self.compressor, self.clients) if self.price < inf else None
+        return Asking(self.compressor, self.clients, self.above) if self.price < inf else None
 
     def start(self, x: Model) -> Bent:
         return Bent(Pairs(Model(x.copy())), begun=bool(x.any()))
 
     def asks(self, state: Bent, gained: float | None) -> bool:
         if not state.t:
-            return self.price <= FROM_THE_START and (state.begun or self.clients is None)
-        if self.price <= EVERY_ROUND and state.exchanges < NEWTON:
+            return not self.above and self.price <= FROM_THE_START and (state.begun or self.clients is None)
+        if self._often and state.exchanges < NEWTON:
             return True
-        enough = LOOK_BACK if state.metric is None else FEW
+        enough = self._enough(state)
         if not gained or gained <= 0 or len(state.decrements) < enough or state.t - state.since < self._patience(state):
             return False
-        decrement = state.decrements[-1][1]
-        goal = self.tolerance * gained
-        return decrement > goal and log(decrement / goal) > (MARGIN * self.price + FRESH) * _rate(state.decrements)
+        seen = state.decrements[-enough:] if state.metric is None else state.decrements
+        decrement, goal = seen[-1][1], self.tolerance * gained
+        return decrement > goal and log(decrement / goal) > (MARGIN * self.price + FRESH) * _rate(seen)
+
+    @property
+    def _often(self) -> bool:
+        """In every round, as Newton's method."""
+        return self.price <= EVERY_ROUND and not self.above
+
+    def _enough(self, state: Bent) -> int:
+        """Accepted points that say how fast the run is."""
+        if state.metric is not None:
+            return FEW
+        return min(max(FEW, ceil(self.price)), LOOK_BACK) if self.above else LOOK_BACK
 
     def _patience(self, state: Bent) -> float:
         """Rounds between the last exchange and the next, which double with every one."""
-        if self.price <= EVERY_ROUND:
+        if self._often:
             return FRESH * 2.0 ** (state.exchanges - NEWTON)
         return self.price * 2.0**state.exchanges
 
@@ -176,7 +196,8 @@ class Curvature(Direction):
         pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
         if state.newest is not None:  # older pairs say nothing new
             stands = state.metric is not None and np.array_equal(x, state.pairs.x)
-            known = None if pairs.known is None or self.price <= EVERY_ROUND else pairs.known.newest(KEPT)
+            known = None if pairs.known is None or self._often else pairs.known.newest(KEPT)
+            known = None if known is None else known.fitting(state.newest, FITTING)
             pairs = replace(pairs, known=known, scale=pairs.scale if stands else 1.0)
             state = replace(state, metric=state.newest, newest=None)
         direction = pairs.towards(_metric(state))
@@ -200,7 +221,7 @@ class Curvature(Direction):
 
     @classmethod
     def examples(cls) -> Sequence[Curvature]:
-        return [cls(), cls(price=0.0), cls(price=0.0, clients=2), cls(price=inf)]
+        return [cls(), cls(price=0.0), cls(price=0.0, clients=2), cls(price=inf), cls(price=1.0, above=True)]
 
 
 def _metric(state: Bent) -> Metric:

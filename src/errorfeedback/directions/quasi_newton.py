@@ -178,6 +178,13 @@ class Secants:
         first = max(len(self.s) - count, 0)
         return Secants(self.s[first:], self.y[first:], self.sy[first:, first:], self.ss[first:, first:])
 
+    def fitting(self, metric: Metric, most: float) -> Secants | None:
+        """Those with y' metric y <= most * s'y (it is s'y where y = metric^-1 s): where y was told in few bits, the small
+        eigenvalues of metric^-1 make much of its noise. None where there are none."""
+        kept = [k for k, y in enumerate(self.y) if dot(y, metric.solve(y)) <= most * self.sy[k, k]]
+        sy, ss = (table[np.ix_(kept, kept)] for table in (self.sy, self.ss))
+        return Secants(tuple(self.s[k] for k in kept), tuple(self.y[k] for k in kept), sy, ss) if kept else None
+
     def back(self, q: Floats) -> Floats:
         """a = R^-1 S'q, q -= Y a, in place: from the newest pair to the oldest."""
         if not self.s:

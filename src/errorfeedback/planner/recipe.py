@@ -5,16 +5,18 @@ told losses accept or refuse it. What is chosen:
 
 - *Bits up*, 4, 6, 8, 16 or 24 a number at least. By time: the most whose transfer, both ways, takes at most a tenth of a
   round trip of the slowest client, or a fiftieth for 24, which few problems need. Where a round trip is long beside it,
-  rounds are dearer than bits. By bytes: the most that make a round cost at most a fifth more than 4 do. Where a client has
-  few features, heads and losses are what a round costs. More after steps that needed more (`FittedAnswer`).
+  rounds are dearer than bits. By bytes: the most that make a round cost at most a fifth more than 4 do, or a fifth of what
+  the headers of its two packets take on the internet. Where a client has few features, heads and losses are what a round
+  costs. More after steps that needed more (`FittedAnswer`).
 - *Bits down*: as few as the step allows (`FittedStep`), and not fewer than that least.
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
   start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 24 bits
   an entry where numbers come in 24 and that takes at most a tenth of a round, in 10 where it is cheap enough for every
   round, elsewhere in 4. By bytes as few tell, in 10 bits, as have 5 rows for every feature of the model, or as many as cost
-  no more than one round; where all in 4 bits are cheaper, all; where all do not have as many rows, nobody. Never without a
-  bound on the curvature: a step that will be refused may end where a loss that grows like exp curves 1e19 times more, and
-  few-bit estimates must come back from there.
+  no more than one round; where all in 4 bits are cheaper, all. Where all do not have as many rows, nobody but where progress
+  is slow: then all tell, in 24 bits, of quadratics above their losses in place of Hessians. Never without a bound on the
+  curvature: a step that will be refused may end where a loss that grows like exp curves 1e19 times more, and few-bit
+  estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have learned something (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
@@ -56,7 +58,9 @@ ROWS_PER_FEATURE = 5.0
 """Of the clients that tell for all."""
 BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 """Bits of a message beside its numbers: its head, a loss (up) or a command (down), and a unit."""
-SHARE_OF_TRIP, NEXT_TO_NOTHING, DEARER = 0.1, 0.02, 1.2
+SHARE_OF_TRIP, NEXT_TO_NOTHING, DEARER = 0.1, 0.02, 0.2
+PACKETS = 80.0
+"""Bytes of the headers of a packet each way, IP's and TCP's: no network sends less."""
 MOST_FEATURES, MOST_PAIRS = 1500, 5e7
 """Up to which the server inverts a matrix, and all clients keep theirs."""
 
@@ -128,7 +132,8 @@ def _bits_up(support: Support, tariff: Tariff) -> int:
 
     def fits(bits: int) -> bool:
         if pace is None:
-            return _round(support, bits, tariff) <= DEARER * _round(support, 4, tariff)
+            least = _round(support, 4, tariff)
+            return _round(support, bits, tariff) <= least + DEARER * max(least, PACKETS)
         share = NEXT_TO_NOTHING if bits == FINEST.bits else SHARE_OF_TRIP
         return pace.slowest(*_traffic(support, bits), 0.0) <= share * float(pace.trip.max())
 
@@ -148,7 +153,7 @@ def _round(support: Support, bits: int, tariff: Tariff) -> float:
 
 
 def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) -> Curvature | None:
-    """None where there are no Hessians, nobody could keep them, or, by bytes, rows are too few for them."""
+    """None where there are no Hessians, or nobody could keep them."""
     support = problem.support
     if not (_steadily_bent(problem) and isinstance(problem, Twice)) or support.d > MOST_FEATURES:
         return None
@@ -160,18 +165,24 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
         return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every
 
     ends = min(max(tolerance, 1e-12), 0.1)
-    words, tellable = COARSE if tariff.pace is None else _words(price, bits), 2.0 ** (-2 * (FORMS[max(bits, 16)][1] + 1))
+    words, tellable = COARSE if tariff.pace is None else _words(price, bits), _tellable(bits)
     whole = Curvature(words, price(words.bits), ends, believed=tellable) if pairs.sum() <= MOST_PAIRS else None
     if tariff.pace is not None or not problem.hessian_rows:
         return whole
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
     if enough > n:
-        return None
+        above = Curvature(FINEST, price(FINEST.bits), ends, believed=_tellable(FINEST.bits), above=True)
+        return None if whole is None else above
     clients = max(enough, int(n / price(FINE.bits)))
     of_some = Curvature(FINE, price(FINE.bits) * clients / n, ends, clients=clients, believed=tellable)
     if clients >= n or clients * pairs.mean() > MOST_PAIRS or (whole is not None and whole.price <= of_some.price):
         return whole
     return of_some
+
+
+def _tellable(bits: int) -> float:
+    """The smallest eigenvalue that steps can follow where numbers come in up to 16 bits, or more."""
+    return 2.0 ** (-2 * (FORMS[max(bits, 16)][1] + 1))
 
 
 def _words(price: Callable[[int], float], bits: int) -> PowersOfTwo | Uniform:
@@ -186,7 +197,10 @@ def _in_words(direction: Curvature, n: int, begun: bool) -> str:
     assert isinstance(direction.compressor, (PowersOfTwo, Uniform)), "how Hessians are told"
     bits = direction.compressor.bits
     who = "" if direction.clients is None else f" from {direction.clients} of {n} clients"
-    cost = f"Hessians of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
+    what = "quadratics above the losses" if direction.above else "Hessians"
+    cost = f"{what} of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
+    if direction.above:
+        return f"{cost}, only where progress is slow"
     if direction.price <= EVERY_ROUND:
         return f"{cost}, in every round"
     at_once = direction.price <= FROM_THE_START and (begun or direction.clients is None)

@@ -200,9 +200,9 @@ class Twice(ABC):
         """Whether they can: a loss may have no second derivative that anybody wrote down."""
 
     @abstractmethod
-    def hessians(self, at: Point, out: Lifted) -> None:
+    def hessians(self, at: Point, out: Lifted, above: bool = False) -> None:
         """out = the upper triangles of all f_i's Hessians where the clients stand (`sparsity.pairs`), each with its entry
-        (j, k) times u_j u_k of `hessian_units`."""
+        (j, k) times u_j u_k of `hessian_units`; `above`: of quadratics that touch f_i there and are nowhere below it."""
 
     @abstractmethod
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:

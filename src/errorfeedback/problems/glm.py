@@ -211,9 +211,10 @@ class GLM(Problem, Bounded, Twice, Dual, ReadsAhead, Stretchable):
         known = self.loss.outputs == 1 and self.loss.bends(np.zeros(1), self.target[:1]) is not None
         return known and not self.regularizer.curvature
 
-    def hessians(self, at: Point, out: Lifted) -> None:
+    def hessians(self, at: Point, out: Lifted, above: bool = False) -> None:
         A = self.lifted
-        bends = self.loss.bends(A @ at.on(self.support.gather), self.target)
+        z = A @ at.on(self.support.gather)
+        bends = self.loss.above(z, self.target) if above else self.loss.bends(z, self.target)
         assert bends is not None, "who asks has looked whether it bends"
         add_rows(A.data, A.indices, A.indptr, self.rows, self.support.indptr, bends * self.shares, out)
 

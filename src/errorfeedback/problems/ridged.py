@@ -64,8 +64,8 @@ class Ridged(Wrapped):
             rows=k.rows + s.indptr,
         )
 
-    def hessians(self, at: Point, out: Lifted) -> None:
-        self._bent.hessians(at, out)
+    def hessians(self, at: Point, out: Lifted, above: bool = False) -> None:
+        self._bent.hessians(at, out, above)
         out[_diagonal(self.support.indptr)] += self.weights * self.support.gather(self.hessian_units) ** 2
 
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:

@@ -124,8 +124,8 @@ class Scaled(Wrapped, ReadsAhead):
             reference=self.reference,
         )
 
-    def hessians(self, at: Point, out: Lifted) -> None:
-        self._bent.hessians(self._inside(at), out)
+    def hessians(self, at: Point, out: Lifted, above: bool = False) -> None:
+        self._bent.hessians(self._inside(at), out, above)
         times_outer(out, self.support.gather(Model(self.scale * self.hessian_units)), self.support.indptr)
 
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:

@@ -115,7 +115,7 @@ class Spread(Problem, Bounded, Twice, Dual, Normed, Prepared):
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:
         raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
 
-    def hessians(self, at: Point, out: Lifted) -> None:
+    def hessians(self, at: Point, out: Lifted, above: bool = False) -> None:
         raise ValueError(f"{ELSEWHERE}; every rank has the Hessians of its own clients")
 
     @property

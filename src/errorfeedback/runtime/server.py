@@ -88,7 +88,7 @@ class Server:
         writer: StateWriter | None,
     ) -> Ended:
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
-        commands, bends, along_g = self.stepsize.commands, self.direction.hessians is not None, self.direction.is_estimate
+        commands, asking, along_g = self.stepsize.commands, self.direction.hessians, self.direction.is_estimate
         fitted = len(self.downlink.codings) > 1
         if writer is not None and writer.snapshot is not None:
             first, s, clock = self.snapshots.recall(writer.snapshot, session)
@@ -97,8 +97,10 @@ class Server:
         step = self._first_step(s)
         for t in range(first, rounds + 1):
             probes = self.stepsize.ask(s.rule)
-            curvature = bends and self.direction.asks(s.direction, s.gained)
+            curvature = asking is not None and self.direction.asks(s.direction, s.gained)
             ctx = Round(t, seed, step_bits(s.broadcast) if fitted and t else 0)
+            if curvature and asking is not None:
+                ctx.step_bits = max(ctx.step_bits, asking.bits)
             order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature, s.downlink, self.guard.kept(s))
             messages = session.round(order)
             g = self._estimate(s, order, messages)

@@ -54,6 +54,11 @@ class Loss(ABC):
         """The second derivative in z, where it is known (and z is one number)."""
         return None
 
+    def above(self, z: PerRow, b: PerRow) -> PerRow:
+        """The second derivative of a parabola that touches the loss at z and is nowhere below it, the flattest one that is
+        known: `curvature` always does (docs/theory.md, section 28)."""
+        return np.full_like(z, self.curvature)
+
     @property
     def typical(self) -> float:
         """A second derivative to bring features to like size by, where it need not bound anything: `curvature`, unless that

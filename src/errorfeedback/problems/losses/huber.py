@@ -50,5 +50,8 @@ class Huber(Loss):
         np.multiply(out, shares, out=out)
         np.multiply(out, 2.0, out=out)
 
+    def above(self, z: PerRow, b: PerRow) -> PerRow:
+        return (2.0 * self.width / np.maximum(np.abs(z - b), self.width)).astype(z.dtype)
+
     def bends(self, z: PerRow, b: PerRow) -> PerRow:
         return np.where(np.abs(z - b) <= self.width, 2.0, 0.0).astype(z.dtype)

@@ -20,6 +20,8 @@ ROUND = 1.5 * 2.0**52
 LN2, ROOT2_LESS_1 = 0.6931471805599453, 0.41421356237309503
 LIMIT = 708.0
 """exp(708) is finite."""
+FLAT = 1e-4
+"""Up to there tanh(h) / h is 1 to the last digits."""
 CLOSEST, TRIES, LEFT = 1e-15, 60, 1e-13
 """How near a dual variable may come to 0 and 1; how often its equation is tried, and what may be left of it."""
 
@@ -47,6 +49,10 @@ class Logistic(Loss, DualStep):
     def bends(self, z: PerRow, b: PerRow) -> PerRow:
         share = expit(z)
         return share * (1.0 - share)
+
+    def above(self, z: PerRow, b: PerRow) -> PerRow:
+        half = 0.5 * np.abs(z)  # tanh(h) / (4 h), h = |z| / 2: it touches at z and at -z (Jaakkola and Jordan 2000)
+        return np.divide(np.tanh(half), 4.0 * half, out=np.full_like(z, self.curvature), where=half > FLAT)
 
     def slopes(self, z: PerRow, b: PerRow, shares: PerRow, out: PerRow) -> None:
         _slopes(z, b, shares, out)
