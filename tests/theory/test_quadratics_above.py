@@ -61,4 +61,4 @@ def test_the_quadratic_is_as_flat_as_it_can_be(share):
         x, s = np.array([-size]), np.array([2 * size])
         g, B = problem.gradients_at(x), share * mean_of(problem, x, True)
         model = problem.value(x) + g @ s + s @ B @ s / 2
-        assert (problem.value(x + s) <= model + 1e-12) is (share == 1.0)
+        assert bool(problem.value(x + s) <= model + 1e-12) is (share == 1.0)
