@@ -37,6 +37,7 @@ TRAINED, LINK = ("train", "link", "itself"), ef.Network(1e6, 1e7, 0.05)
 GAPS = (1e-2, 1e-3, 1e-5)
 CRAWLS = 3.0
 ROUNDS = 60
+BELOW = (12, 30, 6)
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def prepared(problem, l2):
     return alone(lambda seat: from_own_models(rows, np.full(rows.width, l2)))
 
 
-def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW):
+def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW, below=BELOW):
     """What is wrong with a run, and how many times the rounds of full precision it took to every gap."""
-    problem, _, x0, _ = hostile(seed)
+    problem, _, x0, _ = hostile(seed, below)
     longer, since = 3 * rounds + 10, None
     if name in TRAINED:
         problem, begin = prepared(problem, 0.0 if prox is None else prox.l2)
@@ -129,13 +130,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument(
+        "--below", type=int, nargs=3, default=BELOW, help="clients, features, rows of a client are below that"
+    )
     parser.add_argument("--l2", type=float, default=0.0)
     parser.add_argument("--direction", choices=[*DIRECTIONS, *TRAINED], default="LBFGS")
     given = parser.parse_args()
     begin, counts, ratios = time.time(), Counter(), []
     prox = ef.ElasticNet(l2=given.l2) if given.l2 else None
     for seed in range(given.first, given.first + given.count):
-        wrong, each = judged(seed, given.direction, prox)
+        wrong, each = judged(seed, given.direction, prox, below=tuple(given.below))
         counts.update(wrong)
         ratios.append(each)
         if wrong:

@@ -8,10 +8,10 @@ import errorfeedback as ef
 from errorfeedback.problems.scaling import scaled
 
 
-def hostile(seed):
-    """A problem, a method, a start and a first guess of the step."""
+def hostile(seed, below=(12, 30, 6)):
+    """A problem, a method, a start and a first guess of the step; `below`: clients, features and rows of a client are."""
     rng = np.random.default_rng(seed)
-    n, d, m = (int(rng.integers(1, hi)) for hi in (12, 30, 6))
+    n, d, m = (int(rng.integers(1, hi)) for hi in below)
     rows = n * m
     A = rng.standard_normal((rows, d)) * (rng.random((rows, d)) < rng.uniform(0.1, 1.0))
     A[np.arange(rows), rng.integers(0, d, rows)] = 1.0  # no client without a feature
@@ -30,7 +30,7 @@ def hostile(seed):
         if len(set(y.tolist())) == 1:
             y[0] = -y[0]
         if rows == 1:
-            return hostile(seed + 10_000)
+            return hostile(seed + 10_000, below)
         problem = ef.logistic(A, y, clients=n, intercept=rng.random() < 0.3)
     problem = scaled(problem) if rng.random() < 0.5 else problem
     k = int(rng.choice([1, 2, 5, 1000]))

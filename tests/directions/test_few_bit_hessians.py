@@ -292,6 +292,17 @@ def test_hessians_in_every_round_end_after_ten_of_them_and_come_back_where_nothi
         assert not after([1.0] * 8, 0.2, since=1001 - wait, exchanges=exchanges, bent=True)(1.0)
 
 
+@pytest.mark.parametrize("above", [False, True])
+def test_clients_tell_what_they_are_asked_for(above):
+    problem, x = instance("few clients", 0), np.full(60, 0.7)
+    bending, truth = Bending(problem, Asking(ef.Identity(), above=above)), np.empty(pairs_of(problem.support).size)
+    bending.message(Point(shared=x), Round(0, 0))
+    problem.hessians(Point(shared=x), truth, above)
+    np.testing.assert_allclose(bending.estimate.values, truth, rtol=1e-12)
+    problem.hessians(Point(shared=x), truth, not above)
+    assert np.abs(bending.estimate.values - truth).max() > 1e-2
+
+
 def test_clients_whose_hessians_are_not_finite_send_nothing_and_remember_nothing():
     problem = ef.logistic(np.eye(4), [1, -1, 1, -1], clients=2)
     bending = Bending(problem, Asking(ef.PowersOfTwo(4)))

@@ -65,6 +65,16 @@ def test_its_hessians_are_the_derivatives_of_its_gradients():
         start += m * (m + 1) // 2
 
 
+def test_quadratics_above_it_are_those_above_f_with_the_penalty_inside():
+    inner, x = scaled(plain("logistic")), np.random.default_rng(2).standard_normal(9)
+    sizes = inner.support.sizes
+    told = [Lifted(np.empty(int((sizes * (sizes + 1) // 2).sum()))) for _ in range(4)]
+    for k, (problem, above) in enumerate((p, a) for p in (inner, ef.ridged(inner, L2)) for a in (False, True)):
+        problem.hessians(Point(x), told[k], above)
+    np.testing.assert_allclose(told[3] - told[1], told[2] - told[0], rtol=1e-9, atol=1e-12)
+    assert np.abs(told[3] - told[2]).max() > 1e-3
+
+
 @pytest.mark.parametrize("method", [ef.DGD(), ef.EF21(ef.TopK(2))], ids=str)
 def test_shards_checkpoints_and_packing_change_no_bit(method, tmp_path):
     problem = ef.ridged(plain("logistic"), L2)
