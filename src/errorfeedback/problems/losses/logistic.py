@@ -20,7 +20,7 @@ ROUND = 1.5 * 2.0**52
 LN2, ROOT2_LESS_1 = 0.6931471805599453, 0.41421356237309503
 LIMIT = 708.0
 """exp(708) is finite."""
-FLAT = 1e-4
+FLAT = 1e-8
 """Up to there tanh(h) / h is 1 to the last digits."""
 CLOSEST, TRIES, LEFT = 1e-15, 60, 1e-13
 """How near a dual variable may come to 0 and 1; how often its equation is tried, and what may be left of it."""
