@@ -76,10 +76,10 @@ class Own:
         _, gain, own_gain = self.tried()
         return gain / own_gain
 
-    def model(self, ridge=None, noisy=1.0):
-        """w_i and H_i; `ridge`: the share of the penalty, `noisy` that of the prior."""
-        ridge = self.weight * L2 if ridge is None else ridge
-        penalty = ridge + self.weight * noisy * self.prior * self.s / self.m
+    def model(self):
+        """w_i and H_i."""
+        ridge = self.weight * L2
+        penalty = ridge + self.weight * self.prior * self.s / self.m
         start, fit = np.zeros(self.A.shape[1]), lambda w: self.sums(self.loss(self.A @ w, self.y)) + penalty @ w**2 / 2
         w = minimize(fit, start, method="BFGS", tol=1e-10).x
         return w, self.sums(self.bend(self.A @ w)[:, None] * self.A**2) + ridge
@@ -88,14 +88,3 @@ class Own:
 def learning(rows):
     """Who learns something from its rows."""
     return local_models.Speakers.of(rows, np.full(rows.d, L2)).learn
-
-
-def nearly_apart(shared=2, n=6, rows=14, own=4):
-    """Clients with features of their own, of which they have too few rows to learn anything, and one that so many have:
-    the rows, the features of every client, and how many owners each feature has."""
-    rng = np.random.default_rng(1)
-    features = [[*range(i * own, (i + 1) * own), *([n * own] if i < shared else [])] for i in range(n)]
-    A, clients = np.zeros((n * rows, n * own + 1)), np.repeat(np.arange(n), rows)
-    for i, mine in enumerate(features):
-        A[np.ix_(clients == i, mine)] = rng.standard_normal((rows, len(mine)))
-    return A[:, : n * own + (shared > 0)], rng.choice([-1.0, 1.0], n * rows), clients, features

@@ -127,6 +127,7 @@ from errorfeedback.problems.partition import ByGroup as ByGroup
 from errorfeedback.problems.partition import InOrder as InOrder
 from errorfeedback.problems.partition import Shuffled as Shuffled
 from errorfeedback.problems.proximal import ElasticNet as ElasticNet
+from errorfeedback.problems.reduced import reduced as reduced
 from errorfeedback.problems.regularizers import NonconvexPenalty as NonconvexPenalty
 from errorfeedback.problems.ridged import ridged as ridged
 from errorfeedback.problems.scaling import scaled as scaled

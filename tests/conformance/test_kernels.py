@@ -375,7 +375,7 @@ TESTED = {
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
     "errorfeedback.problems.scaling._medians",
-    *(f"errorfeedback.estimators.local_fits.{name}" for name in ("_newton_steps", "_newton_step", "_times_hessian")),
+    *(f"errorfeedback.problems.local_fits.{name}" for name in ("_newton_steps", "_newton_step", "_times_hessian")),
     *(f"errorfeedback.sums.{name}" for name in ("dot", "_four_products", "_add_four")),
 }
 

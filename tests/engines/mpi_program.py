@@ -253,14 +253,17 @@ def seated(seat):
     return seat
 
 
-def fitted(engine, checkpoint=None):
-    """A model of which every rank has the rows of its own clients."""
+def fitted(engine, checkpoint=None, own=False):
+    """A model of which every rank has the rows of its own clients; with `own`, each has a feature in all its rows."""
     X, y, clients = table()
+    X, y = (np.c_[X, np.eye(9)[clients]], y > 0) if own else (X, y)
     seat = engine.converse(seated)
     ends = [0, 2, 5, 6, 9] if seat.of == 4 else [9 * k // seat.of for k in range(5)]
     mine = (clients >= ends[seat.number]) & (clients < ends[seat.number + 1])
     model = EF21Classifier(max_iter=20, tol=0)
-    return model.fit(X[mine], y[mine], groups=clients[mine], engine=engine, checkpoint=checkpoint)
+    model.fit(X[mine], y[mine], groups=clients[mine], engine=engine, checkpoint=checkpoint)
+    assert ("are left to it" in model.choice_) is own
+    return model
 
 
 def assert_same_model(a, b):
@@ -284,7 +287,8 @@ def whole_problem(rows, seat):
 def spread():
     """Nobody has all rows, and the model is that of one process; the rules that need no rows of others work too."""
     engine = ef.MPI()
-    assert_same_model(fitted(engine), fitted(ef.Local()))
+    for own in (False, True):
+        assert_same_model(fitted(engine, own=own), fitted(ef.Local(), own=own))
     X, y, clients = table()
     mine = clients % engine.world.size == engine.world.rank
     rows = ef.least_squares(X[mine], y[mine], clients[mine])

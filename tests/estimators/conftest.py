@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from errorfeedback.estimators import local_fits, local_models
+from errorfeedback.estimators import local_models
+from errorfeedback.problems import local_fits
 
 
 @pytest.fixture

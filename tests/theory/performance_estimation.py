@@ -55,7 +55,8 @@ class Worst:
         matrix = sparse.csc_matrix(np.vstack([rows, gram]))
         solved = solver.DefaultSolver(sparse.csc_matrix((size, size)), -_flat(a, B), matrix, right, cones, settings).solve()
         apart = abs(solved.obj_val - solved.obj_val_dual) / max(1.0, abs(solved.obj_val))
-        assert str(solved.status) in ("Solved", "AlmostSolved") and apart <= 1e-6, (solved.status, apart)
+        assert str(solved.status) in ("Solved", "AlmostSolved"), solved.status
+        assert apart <= 1e-6
         return -solved.obj_val
 
 

@@ -68,6 +68,7 @@ def estimator_of(
         intercept="topk" if inputs.intercept == "none" else inputs.intercept,
         scale=inputs.scale,
         own_models=inputs.own_models,
+        own_features=inputs.own_features,
         max_iter=rounds,
         tol=tolerance,
         budget=budget,

@@ -149,9 +149,10 @@ class Outcome:
             ("round 0: the client's loss at the start up, the start down", b.start_up, b.start_down),
             (
                 f"rounds 1 to {model.n_iter_:,}: messages up, the client's part of the model down",
-                model.bytes_up_ - b.up,
+                model.bytes_up_ - b.up - b.own_weights,
                 model.bytes_down_ - b.down,
             ),
+            ("at the end: the weights of features that only the client has", b.own_weights, 0.0),
             ("all", model.bytes_up_, model.bytes_down_),
         ]
         rows = [[what, human_bytes(up), human_bytes(down)] for what, up, down in parts if up or down]

@@ -74,7 +74,7 @@ def plan_of(config: Mapping[str, Any]) -> FederatedPlan:
     model, share = trained_by(options), share_of(options.valid)
     return FederatedPlan(
         model=model,
-        assignment=Assignment.of(model, reading_of(options), share),
+        assignment=Assignment.of(model, reading_of(options), share, judged=options.valid is not None and share is None),
         nodes=nodes_of(str(own["nodes"])),
         valid=options.valid if share is None else None,
         path=str(own["path"]),

@@ -12,8 +12,9 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from errorfeedback.clients.order import Order, Place, Setup
+from errorfeedback.clients.own_weights import own_weights
 from errorfeedback.clients.shard import Observation
-from errorfeedback.core import Model, PerClient, Point
+from errorfeedback.core import Floats, Integers, Model, PerClient, Point
 from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Begin, Conversation, alone
@@ -50,6 +51,10 @@ class Engine(ABC):
         """f_i of all clients at x."""
         return self.converse(lambda seat: _losses(problem, x))
 
+    def own_weights(self, problem: Problem, x: Model) -> tuple[Integers, Floats]:
+        """The columns and weights of the features that were left to their clients, where the solver has come to x."""
+        return self.converse(lambda seat: _own_weights(problem, x))
+
     def guard(self) -> AbstractContextManager[None]:
         """An error in here on one process ends all of them: the others would wait for it."""
         return nullcontext()
@@ -66,6 +71,12 @@ def _losses(problem: Problem, x: Model) -> Conversation[PerClient]:
     """What every process says of its own clients."""
     part = problem.part if isinstance(problem, Spread) else problem
     return PerClient(np.concatenate((yield part.values(Point(x)))))
+
+
+def _own_weights(problem: Problem, x: Model) -> Conversation[tuple[Integers, Floats]]:
+    part = problem.part if isinstance(problem, Spread) else problem
+    columns, weights = zip(*(yield own_weights(part, x)), strict=True)
+    return np.concatenate(columns), np.concatenate(weights)
 
 
 class Session(Protocol):

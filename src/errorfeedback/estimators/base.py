@@ -68,6 +68,10 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     own_models : bool, default=True
         Begin at the mean of the clients' own models, where these have learned something: a client tells what model its
         rows make, in 11 bits a feature. Without k, l1 and a warm start, for two classes and regression, on scaled features.
+    own_features : bool, default=True
+        Leave the weights of features that one client alone has to it, where most rows have such a feature: it keeps them at
+        their best while the others are trained, and says them at the end. Without k, l1 and held-out rows, for two classes
+        and regression, on scaled features.
     max_iter : int, default=2000
         Rounds, at most.
     tol : float, default=1e-6
@@ -152,6 +156,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         intercept: str = "topk",
         scale: bool = True,
         own_models: bool = True,
+        own_features: bool = True,
         max_iter: int = 2000,
         tol: float = 1e-6,
         budget: float | None = None,
@@ -167,6 +172,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         self.intercept = intercept
         self.scale = scale
         self.own_models = own_models
+        self.own_features = own_features
         self.max_iter = max_iter
         self.tol = tol
         self.budget = budget
@@ -192,14 +198,16 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        whole: bool = True,
         engine: Engine | None = None,
     ) -> Objective:
-        """What `fit` minimises for these rows; of several processes each gives those of its own clients."""
+        """What `fit` minimises for these rows; of several processes each gives those of its own clients. `whole`: the server
+        has all weights in every round; otherwise those of own features may be left to their clients, as in `fit`."""
         engine = Local() if engine is None else engine
-        return engine.converse(lambda seat: self.objective_of_all(X, y, groups, sample_weight, seat))
+        return engine.converse(lambda seat: self.objective_of_all(X, y, groups, sample_weight, whole, seat))
 
     def objective_of_all(
-        self, X: Any, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None, seat: Seat
+        self, X: Any, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None, whole: bool, seat: Seat
     ) -> Conversation[Objective]:
         """The same as what one of several places says to the others."""
         check(self.get_params(deep=False), self.rules)
@@ -208,7 +216,12 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         rows = yield from self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, seat)
         begins = self.own_models and not self.l1 and self._last is None
         prepare = preparation(scale=self.scale, top_k=self.k is not None, own_models=begins)
-        return (yield from penalised(rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, prepare=prepare, seat=seat))
+        leave = self.own_features and not whole and self.k is None and not self.l1
+        return (
+            yield from penalised(
+                rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, prepare=prepare, leave_own=leave, seat=seat
+            )
+        )
 
     @abstractmethod
     def _losses(
@@ -251,7 +264,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint : Checkpoint or None, default=None
             Where to keep the state; a run that is in that folder already is gone on with.
         """
-        objective = self.objective(X, y, groups, sample_weight, engine=engine)
+        objective = self.objective(X, y, groups, sample_weight, whole=valid is not None, engine=engine)
         return self._train(objective, watch, self._held(valid, objective.models), engine, checkpoint)
 
     @property

@@ -19,15 +19,7 @@ zero by less than a third of what it falls by on the others, both halves weighin
 
 Where clients have many rows of one kind, x0 is near the minimum; where they differ, it is a start like another one.
 
-Where those that speak weigh less than half of all, the mean of models says little; but where the rare features of clients
-have at most one other owner on average, and at most half of all others, there is hardly anything to take the mean of, and
-own models are nearly parts of the minimum, whatever they are worth on other rows. So all clients are asked once more, with
-the scale, which says how many owners c_j a feature has (4 bits each; 16 stand for more): for the minimum with the right
-share of the penalty and a prior for what others will say too,
-
-    w_i = argmin_w f_i(w) + 1/2 sum_{j in J_i} (n l2_j / c_j + (1 - 1/c_j) a_i q_i s_ij / m_i) w_j^2,
-
-which is exact where nobody shares a feature. With more owners runs begin at zero.
+Where those that speak weigh less than half of all, the mean of models says little, and the run begins at zero.
 
 Up: f_i(0) (progress is counted from f(0)) and a_i in 32 bits each, one bit (whether it says more), a unit, 8 bits for every
 w_j sqrt(e_j) with e_j the power of two that the scale says of its curvature anyway, and 3 bits for H_j / e_j, a power of two
@@ -43,10 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerColumn, PerRow
-from errorfeedback.estimators.local_fits import LocalFits
 from errorfeedback.problems.conversation import Conversation, alone
 from errorfeedback.problems.glm import GLM, per_client
-from errorfeedback.problems.scaling import Scaled, added, curvatures, density, scaled
+from errorfeedback.problems.local_fits import LocalFits
+from errorfeedback.problems.scaling import Scaled, added, curvatures, density
 from errorfeedback.runtime.begin import Begin
 from errorfeedback.wire.codebook import Codebook
 
@@ -54,14 +46,11 @@ PRIORS, OF_BEST = (10.0, 1.0), 1 / 3
 """Rows that a prior may weigh, from the strongest on, and the share of the best one's that is taken."""
 KEPT = 1 / 3
 """What a model has to be worth on rows that it was not fitted to, as a share of what it is on those that it was."""
-OWNERS, DENSE = 2.0, 3 / 4
-"""That a rare feature of a client may have on average for own models to be nearly parts of that of all, and the power of the
-scale from which on one is not rare: half of the clients have it in most of their rows."""
 NEWTON, SOLVED = 8, 0.003
 """The most Newton steps of a fit, and what it may leave, as a share of its luck."""
 WORDS, FIRST = Codebook(8, 3), Codebook(10, 5)
 """How a client says its model, and the server where the run begins."""
-UNIT_BITS, BEND_BITS, LOSS_BITS, WEIGHT_BITS, OWNER_BITS = 16, 3, 32, 32, 4
+UNIT_BITS, BEND_BITS, LOSS_BITS, WEIGHT_BITS = 16, 3, 32, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +62,7 @@ class Averaged:
     zero: float
     """f(0)."""
     bits: int
-    """That all clients have sent."""
-    down_bits: int = 0
-    """That they were sent first: it took an exchange of its own. 0: all was in their first message."""
+    """That all clients have sent, in their first message."""
 
     def begin(self, scaling: Scaled) -> Begin:
         """In the variable z = x / S; at zero where that is beyond a float."""
@@ -83,7 +70,7 @@ class Averaged:
             z = Model(self.x / scaling.scale)
         z = _settled(FIRST, z) if np.isfinite(z).all() else Model(np.zeros_like(z))
         since = self.zero if 0 < self.zero < np.inf else np.nan  # too large or too small for 32 bits
-        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since, self.down_bits)
+        return Begin(scaling.extend(z, np.zeros(scaling.width)), self.bits, since)
 
 
 def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
@@ -94,39 +81,23 @@ def averaged(rows: GLM, l2: float | PerColumn = 0.0) -> Averaged:
     >>> bool(np.allclose(averaged(ef.least_squares(A, A @ x, clients=4)).x, x, rtol=0.1))
     True
     """
-    return alone(lambda seat: averaged_with_all(rows, l2, scaled(rows, power=None, l2=l2)))
+    return alone(lambda seat: averaged_with_all(rows, l2))
 
 
-def averaged_with_all(rows: GLM, l2: float | PerColumn, scaling: Scaled) -> Conversation[Averaged]:
-    """The same where `rows` has the clients of one place; `scaling` is that of all places."""
+def averaged_with_all(rows: GLM, l2: float | PerColumn) -> Conversation[Averaged]:
+    """The same where `rows` has the clients of one place."""
     ridge = np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # it is looked at below what came of it
         s, mine = rows.support, Speakers.of(rows, ridge)
         learn, zeros = mine.learn, mine.zero
-        said = mine.said(mine.penalty, learn)
+        said = mine.said(learn)
     weights = np.column_stack([mine.weights * learn, mine.weights]).astype(np.float32).astype(np.float64)
     everyone = yield *said, weights, zeros
     *models, all_weights, losses = zip(*everyone, strict=True)
     zero, bits = float(np.concatenate(losses).mean(dtype=np.float64)), s.n_total * (1 + LOSS_BITS + WEIGHT_BITS)
     speaking, all_ = np.concatenate(all_weights).sum(axis=0)
-    if speaking >= all_ / 2:
-        return Averaged(_mean(s.d, *models[:3]), zero, bits + sum(models[3]))
-    bits += sum(models[3])
-    if not _nearly_apart(scaling):
-        return Averaged(Model(np.zeros(s.d)), zero, bits)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        owners = np.minimum(s.counts, 2**OWNER_BITS)[s.indices]
-        said = mine.said(Lifted(s.n_total * ridge[s.indices] / owners), mine.weights > 0, 1 - 1 / owners)
-    models = list(zip(*(yield said), strict=True))
-    return Averaged(_mean(s.d, *models[:3]), zero, bits + sum(models[3]), OWNER_BITS * int(s.counts.sum()))
-
-
-def _nearly_apart(scaling: Scaled) -> bool:
-    """Whether the rare features of clients, or all where none is rare, have few owners: one or half of the others beside."""
-    assert scaling.powers is not None, "features are scaled by how dense they are"
-    counts, rare = scaling.support.counts.astype(np.float64), scaling.powers < DENSE
-    some = counts[rare] if rare.any() else counts
-    return bool(some @ some <= min(OWNERS, (scaling.support.n_total + 1) / 2) * some.sum())
+    x = _mean(s.d, *models[:3]) if speaking >= all_ / 2 else Model(np.zeros(s.d))
+    return Averaged(x, zero, bits + sum(models[3]))
 
 
 def _mean(d: int, owns: Sequence[Integers], models: Sequence[Floats], bends: Sequence[Floats]) -> Model:
@@ -172,15 +143,12 @@ class Speakers:
         rows = self.fits.rows
         return self.fits.losses(rows.shares, np.zeros(len(rows.target))).astype(np.float32).astype(np.float64)
 
-    def said(
-        self, penalty: Lifted, who: NDArray[np.bool_], noisy: Floats | float = 1.0
-    ) -> tuple[Integers, Lifted, Lifted, int]:
-        """Of some: the features, the models and how they bend, both rounded, and in how many bits. `noisy`: the share of the
-        prior that a feature needs."""
+    def said(self, who: NDArray[np.bool_]) -> tuple[Integers, Lifted, Lifted, int]:
+        """Of some: the features, the models and how they bend, both rounded, and in how many bits."""
         rows, s, fits, trial = self.fits.rows, self.fits.rows.support, self.fits, self.trial
-        prior = noisy * s.repeat(PerClient(OF_BEST * trial.prior)) * self.row
-        w, z = fits.minima(rows.shares, Lifted(penalty + prior), trial.model, NEWTON, trial.enough, who)
-        exact = fits.diagonals(rows.shares, z) + penalty
+        prior = s.repeat(PerClient(OF_BEST * trial.prior)) * self.row
+        w, z = fits.minima(rows.shares, Lifted(self.penalty + prior), trial.model, NEWTON, trial.enough, who)
+        exact = fits.diagonals(rows.shares, z) + self.penalty
         powers = np.exp2(np.rint(np.log2(self.bounds)))
         ratio = np.clip(np.rint(np.log2(exact / powers)), 1 - 2**BEND_BITS, 0)
         models = WORDS.rounded(w * np.sqrt(powers), s.sizes)[0] / np.sqrt(powers)

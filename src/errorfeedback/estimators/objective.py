@@ -21,6 +21,7 @@ from errorfeedback.data.encoding import Derived
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.local_models import averaged_with_all
+from errorfeedback.estimators.own_features import OwnFeatures, own_features_left
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
@@ -41,12 +42,16 @@ class Objective:
     """(d,): the diagonal of S; None where features are taken as they are."""
     prox: ElasticNet | None
     """R in the variable z."""
+    l2: float
+    """The curvature of R in the units of the data."""
     free: list[int]
     """The columns of the intercepts: never penalised."""
     clients: NDArray[Any]
     """The names of all clients."""
     begin: Begin | None = None
     """Where few-bit runs begin that are given no start; None: at zero."""
+    own: OwnFeatures | None = None
+    """Features that were left to the only clients that have them; None: the server has their weights like others."""
 
     def model(self, z: Model | PerColumn) -> PerColumn:
         """x = S z, one entry per column of the data; columns that no client has are 0."""
@@ -95,7 +100,7 @@ def from_own_models(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begi
     """The same, from the mean of the clients' own models, where the loss bends and has a bound on how much."""
     scaling, _ = yield from by_density(rows, l2)
     bends = rows.bends and rows.bounded
-    return scaling, (yield from averaged_with_all(rows, l2, scaling)).begin(scaling) if bends else None
+    return scaling, (yield from averaged_with_all(rows, l2)).begin(scaling) if bends else None
 
 
 def to_one(rows: GLM, l2: PerColumn) -> Conversation[tuple[Scaled, Begin | None]]:
@@ -113,14 +118,18 @@ def preparation(*, scale: bool, top_k: bool, own_models: bool) -> Preparation | 
 
 
 def penalised(
-    rows: GLM, *, intercept: bool, l1: float, l2: float, prepare: Preparation | None, seat: Seat
+    rows: GLM, *, intercept: bool, l1: float, l2: float, prepare: Preparation | None, leave_own: bool, seat: Seat
 ) -> Conversation[Objective]:
     """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `prepare`: how
-    features are scaled, and where a run begins; None: they are taken as they are, and it begins at zero."""
+    features are scaled, and where a run begins; None: they are taken as they are, and it begins at zero. `leave_own`: own
+    features are left to their clients, where it is worth it."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     inside = np.full(rows.width, l2)
     inside[free] = 0.0
     scaling, begin = (None, None) if prepare is None else (yield from prepare(rows, inside))
+    own = None
+    if leave_own and scaling is not None:
+        scaling, own = yield from own_features_left(scaling, inside)
     part = rows if scaling is None else scaling
     _check_size(part, rows)
     names = np.concatenate((yield rows.names))
@@ -129,9 +138,11 @@ def penalised(
         models=rows.loss.outputs,
         scale=None if scaling is None else scaling.scale,
         prox=_penalty(rows, scaling, free, l1=l1, l2=l2),
+        l2=l2,
         free=free,
         clients=names,
         begin=begin,
+        own=own,
     )
 
 

@@ -29,6 +29,7 @@ class SharedParameters(TypedDict, total=False):
     intercept: str
     scale: bool
     own_models: bool
+    own_features: bool
     max_iter: int
     tol: float
     budget: float | None
@@ -144,6 +145,7 @@ RULES: dict[str, Rule] = {
     "intercept": OneOf(INTERCEPTS),
     "scale": OneOf((True, False)),
     "own_models": OneOf((True, False)),
+    "own_features": OneOf((True, False)),
     "max_iter": WholeNumber(0),
     "tol": AtLeast(0),
     "budget": AboveOrNone(0),

@@ -5,7 +5,7 @@ trained is chosen (`planner.recipe`); everything that crosses the wire is counte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
+from errorfeedback.estimators.own_features import OwnFeatures
 from errorfeedback.planner.network import Network, traffic
 from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
 from errorfeedback.planner.top_k_choice import chosen_top_k
@@ -73,7 +74,11 @@ class TrainingSettings:
             return top_k(compressor_of(objective, self.k, self.intercept))
         if not smooth:
             return first_order()
-        return few_bits(objective.problem, self.networks, self.tolerance, begin)
+        recipe = few_bits(objective.problem, self.networks, self.tolerance, begin)
+        if objective.own is None:
+            return recipe
+        share = f"in {100 * objective.own.share:.0f}% of the rows"
+        return replace(recipe, why=f"{recipe.why}; features that only one client has, {share}, are left to it until the end")
 
     def stops(self, recipe: Recipe) -> tuple[Stop, ...]:
         """When it is good enough."""
@@ -85,7 +90,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Before:
-    """Bytes of a client, on average, before round 1."""
+    """Bytes of a client, on average, before round 1; and after the last one, which are counted from the start on."""
 
     ownership: float
     """Which features it has."""
@@ -97,6 +102,8 @@ class Before:
     """Its L_i, for the first step."""
     own_model: float
     """The model of its own rows, for the start."""
+    own_weights: float
+    """Not before: those of features that only it has, where they were left to it. It says them at the end."""
     start_up: float
     """Round 0: its loss at the start, and its first message where there is one."""
     start_down: float
@@ -192,8 +199,13 @@ def train(
         )
     z = objective.problem.restrict(run.x)
     judged = nan if held is None else float(np.mean(held(z)))
-    x = objective.unscaled(run.x)
-    return Trained(x, run, objective.value(z, engine), objective.penalty(z), judged, _before(objective, run, start), recipe)
+    x, penalty = objective.unscaled(run.x), objective.penalty(z)
+    loss, before = objective.value(z, engine), _before(objective, run, start)
+    if objective.own is not None:
+        columns, weights = engine.own_weights(objective.problem, z)
+        x[columns] = weights
+        penalty += objective.l2 / 2 * float(weights @ weights)
+    return Trained(x, run, loss, penalty, judged, before, recipe)
 
 
 def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
@@ -204,12 +216,21 @@ def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
 def _before(objective: Objective, run: Result, start: Begin | None) -> Before:
     """What the first row of the books is made of."""
     n, asked = 8 * run.theory.n, 0 if start is None else start.bits
-    up, down = setup_bits(objective.problem)
+    own, (up, down) = objective.own or OwnFeatures(0.0, 0, 0), setup_bits(objective.problem)
     rough = run.stepsize.setup_bits(objective.problem) * run.theory.n
     owned = ownership_bits(run.theory.support, objective.problem.width)
     first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
     rest = first_up - up - rough - owned - asked
-    return Before(owned / n, up / n, down / n, rough / n, asked / n, rest / n, (first_down - down) / n)
+    return Before(
+        ownership=(owned + own.listed) / n,
+        scaling_up=(up - own.listed - own.weights) / n,
+        scaling_down=down / n,
+        smoothness=rough / n,
+        own_model=asked / n,
+        own_weights=own.weights / n,
+        start_up=rest / n,
+        start_down=(first_down - down) / n,
+    )
 
 
 def compressor_of(objective: Objective, k: int, intercept: str) -> Contractive:

@@ -19,13 +19,15 @@ class Assignment:
     reading: Reading
     share: float | None = None
     """Of the rows that every node holds out, to judge the model by."""
+    judged: bool = False
+    """The server judges it by rows of its own."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind = {self.kind!r}; a node can train one of {', '.join(KINDS)}")
 
     @classmethod
-    def of(cls, model: LinearEF21, reading: Reading, share: float | None = None) -> Assignment:
+    def of(cls, model: LinearEF21, reading: Reading, share: float | None = None, judged: bool = False) -> Assignment:
         """What nodes must do for this model to be trained.
 
         >>> from errorfeedback.estimators import EF21Classifier
@@ -33,7 +35,12 @@ class Assignment:
         EF21Classifier(l2=0.5)
         """
         kind = next(name for name, known in KINDS.items() if type(model) is known)
-        return cls(kind, model.get_params(), reading, share)
+        return cls(kind, model.get_params(), reading, share, judged)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the server is to know all weights in every round."""
+        return self.judged or self.share is not None
 
     def model(self) -> LinearEF21:
         """The model, as it is before it is trained."""

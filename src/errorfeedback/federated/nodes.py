@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from errorfeedback.clients.order import Setup
 from errorfeedback.clients.own_rows import Introduction
-from errorfeedback.core import Floats, Model, PerClient
+from errorfeedback.core import Floats, Integers, Model, PerClient
 from errorfeedback.engines.base import Engine, Session, Transport
 from errorfeedback.engines.conducting import introduced
 from errorfeedback.engines.elsewhere import Elsewhere
@@ -20,6 +21,8 @@ from errorfeedback.probes.base import Probes
 from errorfeedback.problems.base import Problem
 from errorfeedback.storage.files import content, value_of
 from errorfeedback.wire.requests import AWAY, DONE, Request, new_run, run_digest
+
+LOG = logging.getLogger("errorfeedback")
 
 
 @dataclass(eq=False)
@@ -86,6 +89,16 @@ class Nodes(Engine):
         answers = enumerate(self._asked("judge", [content(x)] * self.count))
         self.judgements = [None if answer is None else value_of(answer, self.transport.name(k)) for k, answer in answers]
         return PerClient(np.concatenate([each.losses for each in self.judgements if each is not None]))
+
+    def own_weights(self, problem: Problem, x: Model) -> tuple[Integers, Floats]:
+        """Of the clients whose nodes are there; the weights that others alone have are not known, and stay 0."""
+        answers = self._asked("own", [content(x)] * self.count)
+        gone = [self.transport.name(k) for k, answer in enumerate(answers) if answer is None]
+        if gone:
+            LOG.warning("the weights of features that only clients of %s have are not known, and stay 0", ", ".join(gone))
+        parts = [value_of(answer, self.transport.name(k)) for k, answer in enumerate(answers) if answer is not None]
+        columns, weights = zip(*parts, strict=True)
+        return np.concatenate(columns), np.concatenate(weights)
 
     def judged(self) -> dict[str, Judgement]:
         """The last judgements, by the names of the nodes that were there."""

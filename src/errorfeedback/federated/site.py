@@ -4,6 +4,7 @@ prepare, prepared   the columns that the files of all nodes have in common, the 
                     scaling needs, every L_i: what `fit` says to other processes
 start, round, ...   the run (`clients.serving`)
 validate            z on the features of the node's held-out rows -> the sums of their losses, client by client (f64 each)
+own                 the final model (packed) -> the weights of the features that were left to this node's clients (packed)
 judge               the final model (packed) -> f_i there, rows and measures of this node (packed)
 dismiss             -> nothing: the node's work is done
 """
@@ -19,6 +20,7 @@ from sklearn.base import is_classifier
 
 from errorfeedback.clients.joined_problem import spread_over
 from errorfeedback.clients.own_rows import Introduction, PreparedPlace
+from errorfeedback.clients.own_weights import own_weights
 from errorfeedback.core import Model, PerClient, Point
 from errorfeedback.data.encoding import Encoding
 from errorfeedback.data.parts import files_of, read_parts
@@ -66,7 +68,7 @@ class Site(PreparedPlace):
         """The rows that are held out, where there are some: as they were read, and as they are judged."""
         self.called: tuple[Any, ...] = ()
         self.dismissed = False
-        super().__init__({"validate": self._validate, "judge": self._judge, "dismiss": self._dismiss})
+        super().__init__({"validate": self._validate, "own": self._own, "judge": self._judge, "dismiss": self._dismiss})
 
     @property
     def ended(self) -> bool:
@@ -79,7 +81,8 @@ class Site(PreparedPlace):
         self.held = self.judging = None
         read = yield from read_parts(files, self.assignment.reading, seat, str(self.folder))
         data = yield from self._divided(read, seat)
-        objective = yield from self.model.objective_of_all(data.A, np.asarray(data.y), data.clients, data.weights, seat)
+        rows, whole = (data.A, np.asarray(data.y), data.clients, data.weights), self.assignment.whole
+        objective = yield from self.model.objective_of_all(*rows, whole, seat)
         problem = objective.problem
         if not isinstance(problem, Spread):  # the only node
             problem = yield from spread_over(problem)
@@ -116,10 +119,17 @@ class Site(PreparedPlace):
         z[self.judging.features] = np.frombuffer(body, dtype=NUMBERS)
         return self.judging.sums(z).astype(NUMBERS).tobytes()
 
+    def _own(self, body: bytes) -> bytes:
+        problem, _ = self.prepared
+        return content(own_weights(problem.part, value_of(body, "the request")))
+
     def _judge(self, body: bytes) -> bytes:
         (problem, common), z = self.prepared, value_of(body, "the request")
         assert self.data is not None, "who is prepared has read its rows"
-        self.model.become(common.objective.model(z), common.objective.models)
+        x = common.objective.model(z)
+        columns, weights = own_weights(problem.part, z)
+        x[columns] = weights
+        self.model.become(x, common.objective.models)
         losses, scores = problem.part.values(Point(shared=z)), self._scores(self.data)
         if self.judging is None or self.held is None:
             return content(Judgement(losses, self.data.A.shape[0], scores))

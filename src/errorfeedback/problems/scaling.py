@@ -202,17 +202,15 @@ def scaled_with_all(problem: Problem, power: float | None, l2: float | PerColumn
         up += problem.n * EXPONENT_BITS + support.size
     bent = octaves if powers is None else reference + powers * (octaves - reference)
     steps = np.rint(-0.5 * PER_OCTAVE * bent)
-    offsets = _offset_bits(support, support.gather(Model(steps)))
-    down = problem.n * (EXPONENT_BITS + WIDTH_BITS + 3) + int((offsets * support.sizes).sum())
-    down += 0 if powers is None else problem.n * EXPONENT_BITS + POWER_BITS * support.size
-    up, down = (sum(bits) for bits in zip(*(yield up, down), strict=True))
+    scale = Model(np.exp2(steps / PER_OCTAVE))
+    up, down = (sum(bits) for bits in zip(*(yield up, down_bits(support, scale, powers is not None)), strict=True))
     return Scaled(
         support=problem.support,
         columns=problem.columns,
         width=problem.width,
         dtype=problem.dtype,
         inner=problem,
-        scale=Model(np.repeat(np.exp2(steps / PER_OCTAVE).astype(problem.dtype), q)),
+        scale=Model(np.repeat(scale.astype(problem.dtype), q)),
         exchange=(up, down),
         powers=None if powers is None else Model(np.repeat(powers, q)),
         reference=float(np.exp2(-0.5 * reference)),
@@ -264,6 +262,13 @@ def _offset_bits(support: Support, exponents: Lifted) -> PerClient:
     starts = support.indptr[:-1]
     spread = np.maximum.reduceat(exponents, starts) - np.minimum.reduceat(exponents, starts)
     return np.ceil(np.log2(spread + 1))
+
+
+def down_bits(support: Support, scale: Model, with_powers: bool) -> int:
+    """What telling these clients the scale of their features takes."""
+    offsets = _offset_bits(support, support.gather(Model(np.rint(PER_OCTAVE * np.log2(scale)))))
+    bits = support.n * (EXPONENT_BITS + WIDTH_BITS + 3) + int((offsets * support.sizes).sum())
+    return bits + (support.n * EXPONENT_BITS + POWER_BITS * support.size if with_powers else 0)
 
 
 def _columns_times(matrix: sparse.csr_array, factors: Floats) -> sparse.csr_array:

@@ -26,5 +26,3 @@ class Begin:
     """That all clients together have sent for it."""
     since: float = nan
     """The loss from which progress is counted; nan: that at x."""
-    down_bits: int = 0
-    """That all clients together were sent for it, before x itself."""

@@ -170,7 +170,6 @@ def solve(
         "rounds": int(rounds),
         "x0": _checked_start(problem, begin.x),
         "asked": int(begin.bits),
-        "asking": int(begin.down_bits),
         "since": float(begin.since),
         "seed": int(seed),
         "every": int(every),
@@ -215,7 +214,6 @@ def carry_out(
     rounds: int,
     x0: PerColumn,
     asked: int,
-    asking: int,
     since: float,
     seed: int,
     every: int,
@@ -244,7 +242,7 @@ def carry_out(
     ledger = Ledger(problem.support, 8 * problem.dtype.itemsize, stepsize.commands)
     up, down = setup_bits(problem)
     rough = stepsize.setup_bits(problem) * problem.n
-    ledger.prepared(up + asked + rough, down + asking, ownership_bits(problem.support, problem.width))
+    ledger.prepared(up + asked + rough, down, ownership_bits(problem.support, problem.width))
     observer = Observer(theory, proof, f_star, prox)
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer, since)
     start = problem.restrict(x0).copy()

@@ -37,7 +37,6 @@ KINDS: dict[str, Any] = {
     "rounds": int,
     "x0": np.ndarray,
     "asked": int,
-    "asking": int,
     "since": float,
     "seed": int,
     "every": int,

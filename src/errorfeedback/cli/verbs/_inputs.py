@@ -20,6 +20,7 @@ LOSS = "logistic (default), squared_hinge, squared (what --regression is), huber
 HUBER_WIDTH = "With --loss huber: errors up to this are squared, in the units of the target."
 MULTI_CLASS = "More than two classes: multinomial (default), or ovr, each against the rest."
 OWN_MODELS = "Begin at the mean of what models the clients' own rows make, where these have learned something."
+OWN_FEATURES = "Leave features that one client alone has to it until the end, where most rows have one."
 CLIENTS = 10
 """Where nobody says how many, and at most one per row."""
 
@@ -43,6 +44,7 @@ class Inputs(ColumnOptions):
     intercept: Annotated[str, typer.Option(help="topk, exact (with --k: sent every round), or none.")] = "topk"
     scale: Annotated[bool, typer.Option(help="Bring features to like size first (with --k: to the same curvature).")] = True
     own_models: Annotated[bool, typer.Option(help=OWN_MODELS)] = True
+    own_features: Annotated[bool, typer.Option(help=OWN_FEATURES)] = True
     seed: Annotated[int, typer.Option(min=0, help="Seed of the deal, and of what is random in a method.")] = 0
 
 

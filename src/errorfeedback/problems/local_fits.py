@@ -1,7 +1,8 @@
 """The minima of the clients' own problems, all clients at once: f_i on some or all of its rows, with a quadratic penalty.
 
-Newton steps with conjugate gradients inside, shortened until the value falls enough (Armijo). A client that is there waits
-for the others: what it finds is the same whoever they are.
+Newton steps with conjugate gradients inside, shortened until the value falls enough (Armijo). Where six halvings are not
+enough, as at the kinks of very long rows, the next step goes by quadratics above the losses (`Loss.above`). A client that is
+there waits for the others: what it finds is the same whoever they are.
 """
 
 from __future__ import annotations
@@ -32,17 +33,25 @@ class LocalFits:
     rows: GLM
 
     def minima(
-        self, shares: PerRow, penalty: Lifted, start: Lifted, steps: int, enough: PerClient, who: NDArray[np.bool_]
+        self,
+        shares: PerRow,
+        penalty: Lifted,
+        start: Lifted,
+        steps: int,
+        enough: PerClient,
+        who: NDArray[np.bool_],
+        beside: PerRow | float = 0.0,
     ) -> tuple[Lifted, PerRow]:
         """About where those of some clients are, and the predictions there (of rows without a share too), after so many
-        Newton steps, or one that was to lower a client's value by no more than is `enough`."""
+        Newton steps, or one that was to lower a client's value by no more than is `enough`. `beside`: what is predicted
+        without w."""
         rows, s, counts = self.rows, self.rows.support, np.diff(self.rows.rows)
-        w, z = start, rows.lifted @ start
-        value, live = self.values(shares, penalty, w, z), who.copy()
+        w, z = start, rows.lifted @ start + beside
+        value, live, kinked = self.values(shares, penalty, w, z), who.copy(), np.zeros_like(who)
         for _ in range(steps):
             if not live.any():
                 break
-            p, zp, slope = self._newton_step(shares, penalty, w, z, live)
+            p, zp, slope = self._newton_step(shares, penalty, w, z, live, kinked)
             t = np.ones(rows.n)
             for _ in range(HALVINGS):
                 there, seen = Lifted(w + s.repeat(PerClient(t)) * p), z + np.repeat(t, counts) * zp
@@ -51,11 +60,12 @@ class LocalFits:
                 if not refused.any():
                     break
                 t = np.where(refused, t / 2, t)
-            live &= ~refused
-            w = Lifted(np.where(np.repeat(live, s.sizes), there, w))
-            z = np.where(np.repeat(live, counts), seen, z)
-            value = PerClient(np.where(live, new, value))
-            live &= -slope / 2 > enough
+            went = live & ~refused
+            w = Lifted(np.where(np.repeat(went, s.sizes), there, w))
+            z = np.where(np.repeat(went, counts), seen, z)
+            value = PerClient(np.where(went, new, value))
+            live &= (refused & ~kinked) | (went & (-slope / 2 > enough))
+            kinked = refused
         return w, z
 
     def values(self, shares: PerRow, penalty: Lifted, w: Lifted, z: PerRow) -> PerClient:
@@ -64,10 +74,12 @@ class LocalFits:
     def losses(self, shares: PerRow, z: PerRow) -> PerClient:
         return per_client(self.rows.loss.values(z, self.rows.target) * shares, self.rows.rows)
 
-    def bends(self, shares: PerRow, z: PerRow) -> PerRow:
-        """The second derivatives of the losses where the predictions are z."""
+    def bends(self, shares: PerRow, z: PerRow, kinked: NDArray[np.bool_] | None = None) -> PerRow:
+        """The second derivatives of the losses where the predictions are z; of parabolas above them for the `kinked`."""
         bends = self.rows.loss.bends(z, self.rows.target)
         assert bends is not None, "who asks has looked whether it bends"
+        if kinked is not None and kinked.any():
+            bends = np.where(np.repeat(kinked, np.diff(self.rows.rows)), self.rows.loss.above(z, self.rows.target), bends)
         return bends * shares
 
     def diagonals(self, shares: PerRow, z: PerRow) -> Lifted:
@@ -82,7 +94,7 @@ class LocalFits:
         return local_positions(self.rows.lifted, self.rows.support, self.rows.rows).astype(np.uint32)
 
     def _newton_step(
-        self, shares: PerRow, penalty: Lifted, w: Lifted, z: PerRow, live: NDArray[np.bool_]
+        self, shares: PerRow, penalty: Lifted, w: Lifted, z: PerRow, live: NDArray[np.bool_], kinked: NDArray[np.bool_]
     ) -> tuple[Lifted, PerRow, PerClient]:
         """About -(H_i + diag(penalty))^-1 g_i of every client that is not there yet, how predictions move along it, and the
         slope."""
@@ -90,7 +102,7 @@ class LocalFits:
         rows.loss.slopes(z, rows.target, shares, slopes)
         p, zp, slope = Lifted(np.zeros_like(w)), np.zeros_like(z), PerClient(np.zeros(rows.n))
         A, pieces = rows.lifted, (rows.rows, rows.support.indptr)
-        bends = self.bends(shares, z)
+        bends = self.bends(shares, z, kinked)
         _newton_steps(CG, RESIDUAL, A.data, self._at, A.indptr, *pieces, live, slopes, bends, penalty, w, p, zp, slope)
         return p, zp, slope
 

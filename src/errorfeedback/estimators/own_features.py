@@ -1,0 +1,72 @@
+"""Whether features that one client alone has are left to it (`problems.reduced`), and what that takes.
+
+They are where most rows have such a feature: an id, a history, a rare word. It takes an exchange at the end, in which
+clients say their weights (16 bits each), so it is not for a few.
+
+Nobody knows what is its own before the server says so. So clients say of all their features that they have them, and how
+they curve; the server answers with a bit for each, whether others have it too, and the scale of those that are shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from errorfeedback.clients.own_weights import own_bits
+from errorfeedback.core import Model, PerColumn
+from errorfeedback.problems.conversation import Conversation
+from errorfeedback.problems.glm import GLM
+from errorfeedback.problems.reduced import irreducible, reduced
+from errorfeedback.problems.scaling import Scaled, down_bits
+from errorfeedback.runtime.ledger import ownership_bits
+
+SHARE = 1 / 2
+"""Of all rows, that must have a feature which their client alone has."""
+MOST_WORK = 2.0**33
+"""For Hessians of all clients: some seconds."""
+
+
+@dataclass(frozen=True)
+class OwnFeatures:
+    """What features that were left to their clients are and cost, in bits of all clients."""
+
+    share: float
+    """Of all rows, that have one."""
+    listed: int
+    """For saying at the start who has them."""
+    weights: int
+    """For saying at the end what their weights are."""
+
+
+def own_features_left(scaling: Scaled, l2: PerColumn) -> Conversation[tuple[Scaled, OwnFeatures | None]]:
+    """The same problem where own features are left to the clients; None where they are not. `l2`: the curvature of the
+    server's penalty."""
+    rows, shared = scaling.inner, scaling.support.counts > 1
+    assert isinstance(rows, GLM), "training begins with rows"
+    have = np.diff(np.concatenate([[0], np.cumsum(~shared[rows.A.indices])])[rows.A.indptr]) > 0
+    everyone = yield int(have.sum()), len(have), not irreducible(rows, Model(l2[rows.columns]))
+    *counts, reducible = zip(*everyone, strict=True)
+    share = sum(counts[0]) / sum(counts[1])
+    if share < SHARE or not all(reducible):
+        return scaling, None
+    inner = reduced(rows, l2)
+    support = inner.support
+    scale, powers = (None if each is None else Model(each[shared]) for each in (scaling.scale, scaling.powers))
+    assert scale is not None, "it is scaled"
+    owned = ownership_bits(rows.support, rows.width) - ownership_bits(support, rows.width)
+    answer = rows.support.size + down_bits(support, scale, powers is not None)
+    said = yield owned, answer, own_bits(inner), inner.hessian_work
+    listed, down, weights, work = (sum(each) for each in zip(*said, strict=True))
+    made = Scaled(
+        support=support,
+        columns=inner.columns,
+        width=rows.width,
+        dtype=rows.dtype,
+        inner=replace(inner, with_hessians=work <= MOST_WORK),
+        scale=scale,
+        exchange=(scaling.exchange[0] + listed + weights, down),
+        powers=powers,
+        reference=scaling.reference,
+    )
+    return made, OwnFeatures(share, listed, weights)
