@@ -21,6 +21,7 @@ from hostile import hostile
 
 import errorfeedback as ef
 from errorfeedback.estimators.objective import from_own_models
+from errorfeedback.estimators.own_features import own_features_left
 from errorfeedback.planner import recipe
 from errorfeedback.problems.conversation import alone
 from errorfeedback.problems.scaling import Scaled
@@ -84,9 +85,13 @@ def rounds_to(account, target):
 
 
 def prepared(problem, l2):
-    """As `train` has it: in its variable, and where it begins (None: at zero)."""
+    """As `train` has it: in its variable, with own features left to their clients; where it begins (None: at zero); and the
+    penalty in that variable."""
     rows = problem.inner if isinstance(problem, Scaled) else problem
-    return alone(lambda seat: from_own_models(rows, np.full(rows.width, l2)))
+    inside = np.full(rows.width, l2)
+    whole, begin = alone(lambda seat: from_own_models(rows, inside))
+    made, _ = alone(lambda seat: own_features_left(whole, inside))
+    return made, begin, ef.ElasticNet(l2=l2 * made.unscaled(np.ones(rows.width)) ** 2) if l2 else None
 
 
 def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW, below=BELOW):
@@ -94,7 +99,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW, below=BELOW):
     problem, _, x0, _ = hostile(seed, below)
     longer, since = 3 * rounds + 10, None
     if name in TRAINED:
-        problem, begin = prepared(problem, 0.0 if prox is None else prox.l2)
+        problem, begin, prox = prepared(problem, 0.0 if prox is None else float(prox.l2))
         since, x0 = problem.value(np.zeros(problem.width)), np.zeros(problem.width) if begin is None else begin.x
     options = {"x0": x0, "prox": prox}
     found, exact = full_precision(problem, rounds, **options)
@@ -113,7 +118,7 @@ def judged(seed, name, prox=None, rounds=ROUNDS, up=FEW, below=BELOW):
     if not np.isfinite(result.x).all():
         wrong.append("not finite")
     penalty = ef.ElasticNet() if prox is None else prox
-    last, first = (problem.value(x) + penalty.value(problem.restrict(x)) for x in (result.x, options["x0"]))
+    last, first = (problem.value(x) + penalty.on(problem).value(problem.restrict(x)) for x in (result.x, options["x0"]))
     if not last <= first * (1 + LEVEL):
         wrong.append("above its start")
     wrong += [] if descends(account) and descends(exact) else ["rises"]

@@ -119,4 +119,4 @@ def _before(run: Result) -> tuple[int, int]:
     """Bits before round 0, of what a client has and how that curves."""
     problem = run.theory.problem
     up, down = setup_bits(problem)
-    return up + ownership_bits(problem.support, problem.width), down
+    return up + ownership_bits(problem), down

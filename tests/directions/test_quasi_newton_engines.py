@@ -60,7 +60,7 @@ def assert_same_bits(a, b):
 def assert_counted(engine, result):
     problem = result.theory.problem
     up, down = setup_bits(problem)
-    assert 8 * engine.up + up + ownership_bits(problem.support, problem.width) == result.history["uplink_bits"][-1]
+    assert 8 * engine.up + up + ownership_bits(problem) == result.history["uplink_bits"][-1]
     assert 8 * engine.down + down == result.history["downlink_bits"][-1]
 
 

@@ -48,7 +48,7 @@ def test_fednl_has_the_same_bits_wherever_clients_live_and_every_byte_is_counted
         found = ef.solve(problem, ef.DGD(), ef.Constant(1.0), engine=engine, **options)
         assert np.array_equal(whole.x, found.x)
         assert np.array_equal(whole.history["uplink_bits"], found.history["uplink_bits"])
-    ownership = ownership_bits(problem.support, problem.width)
+    ownership = ownership_bits(problem)
     assert 8 * engine.up + ownership == found.history["uplink_bits"][-1]
     assert found.history["curvature_bits"][-1] > 0
 

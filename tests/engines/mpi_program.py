@@ -146,7 +146,7 @@ def count_one(name):
     LocalSession.round = before
     crossed, stayed = world.total(world.up), world.total(own)
     # before round 0; here every rank knows all L_i, and who owns what
-    setup = result.stepsize.setup_bits(problem) * result.theory.n + ownership_bits(problem.support, problem.width)
+    setup = result.stepsize.setup_bits(problem) * result.theory.n + ownership_bits(problem)
     assert 8 * (crossed + stayed) + setup == result.history["uplink_bits"][-1], (crossed, stayed)
     assert (crossed > 0) == (world.size > 1)
     return crossed

@@ -29,7 +29,7 @@ def assert_counted(engine: Bytewise, result: ef.Result) -> None:
     """What crossed in frames, and what comes before round 0, is the history's."""
     problem = result.theory.problem
     up, down = setup_bits(problem)
-    up += ownership_bits(problem.support, problem.width) + result.stepsize.setup_bits(problem) * problem.n
+    up += ownership_bits(problem) + result.stepsize.setup_bits(problem) * problem.n
     assert 8 * engine.up + up == result.history["uplink_bits"][-1]
     assert 8 * engine.down + down == result.history["downlink_bits"][-1]
 

@@ -22,6 +22,7 @@ from errorfeedback.problems.reduced import Reduced
 from errorfeedback.problems.scaling import Scaled
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.storage.checkpoint import Checkpoint
+from errorfeedback.storage.files import content, value_of
 
 L2 = 0.01
 
@@ -126,7 +127,7 @@ def test_every_bit_of_it_is_counted():
     assert isinstance(scaling, Scaled)
     assert isinstance(problem, Reduced)
     assert (problem.d, rows.d) == (SHARED + 1, A.shape[1] + 1)
-    listed = ownership_bits(rows.support, rows.width) - ownership_bits(problem.support, rows.width)
+    listed = ownership_bits(rows) - ownership_bits(problem)
     weights = 16 * sum(map(len, OWN.values())) + 16 * len(OWN)
     assert (own.listed, own.weights, own.share) == (listed, weights, len(OWN) / N)
     assert scaling.setup_bits[0] == before.setup_bits[0] + listed + weights
@@ -215,3 +216,41 @@ def test_nodes_whose_model_is_judged_in_every_round_tell_all_weights(tmp_path, s
     assignment = Assignment.of(model, Reading(), share, judged)
     nodes = Nodes(Here([Site(assignment, each) for each in written(tmp_path, A, y, clients, 2)]), 2, share=share)
     assert nodes.gather().objective.own is None
+
+
+LIES = {
+    "a shared feature": lambda columns, weights: (np.r_[columns[1:], 0], weights),
+    "no feature": lambda columns, weights: (np.r_[columns[1:], 10**6], weights),
+    "one twice": lambda columns, weights: (np.r_[columns[1:], columns[1]], weights),
+    "not a number": lambda columns, weights: (columns, np.r_[weights[1:], np.nan]),
+    "too few": lambda columns, weights: (columns, weights[1:]),
+    "text": lambda columns, weights: "all is well",
+    "another node's": lambda columns, weights: (np.r_[columns[1:], 10], weights),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_node_cannot_say_weights_that_are_not_its_own(tmp_path, lie, monkeypatch):
+    A, y, clients = users()
+    model = MODELS["classes"]()
+    sites = [Site(Assignment.of(model, Reading()), each) for each in written(tmp_path, A, y, clients, 2)]
+    nodes = Nodes(Here(sites), 2)
+    common = nodes.gather()
+    honest = sites[1].verbs["own"]
+    monkeypatch.setitem(sites[1].verbs, "own", lambda body: content(LIES[lie](*value_of(honest(body), "the node"))))
+    with pytest.raises(RuntimeError, match="host 1 failed: it does not say one weight for each feature"):
+        model.fit_elsewhere(common.objective, common.learned, nodes)
+
+
+def test_what_only_an_absent_nodes_clients_know_stays_unknown(tmp_path, caplog):
+    A, y, clients = users()
+    model = MODELS["classes"]()
+    sites = [Site(Assignment.of(model, Reading()), each) for each in written(tmp_path, A, y, clients, 2)]
+    nodes = Nodes(Here(sites), 2)
+    common = nodes.gather()
+    asked, part = nodes._asked, common.objective.problem
+    nodes._asked = lambda verb, bodies: [asked(verb, bodies)[0], None]
+    columns, weights = nodes.own_weights(part, np.zeros(part.d))
+    assert columns.tolist() == list(range(10, 10 + 18))
+    assert len(weights) == 18
+    assert "features that only clients of host 1 have are not known" in caplog.text

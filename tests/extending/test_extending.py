@@ -118,7 +118,7 @@ def test_the_bits_are_the_same_wherever_the_clients_live_and_all_are_counted(nam
     by_bytes = ef.solve(**CASES[name](), engine=engine)
     problem = by_bytes.theory.problem
     up, down = setup_bits(problem)
-    assert 8 * engine.up + up + ownership_bits(problem.support, problem.width) == by_bytes.history["uplink_bits"][-1]
+    assert 8 * engine.up + up + ownership_bits(problem) == by_bytes.history["uplink_bits"][-1]
     assert 8 * engine.down + down == by_bytes.history["downlink_bits"][-1]
 
 

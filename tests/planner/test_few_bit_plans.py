@@ -68,7 +68,7 @@ def test_the_promise_is_the_theorems_formula(problem: Problem) -> None:
     rounds = 2 * goal.gap / (gamma * goal.epsilon) + theory.c / theory.n * G / (theory.theta * goal.epsilon)
     assert promised.rounds == ceil(rounds)
     message = np.ceil((HEAD + UNIT + 4 * problem.support.sizes) / 8) * 8  # whole bytes
-    owned = ownership_bits(problem.support, problem.width) / problem.n
+    owned = ownership_bits(problem) / problem.n
     assert promised.up_bits == pytest.approx(owned + (promised.rounds + 1) * message.mean())
     assert promised.down_bits == promised.rounds * (HEAD + 64 * problem.support.sizes.mean())
     assert promised.value_bits == 4

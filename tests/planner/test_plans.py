@@ -46,7 +46,7 @@ def test_promises_are_the_formulas_of_the_theorems(problem: Problem) -> None:
     theory = ef.analyse(problem, ef.TopK(1))
     gd = plan(ef.analyse(problem), Option("DGD", ef.DGD()), ef.InverseL(), goal)
     assert gd.rounds == ceil(2 * problem.value(np.zeros(24)) * theory.L / goal.epsilon)
-    owned = ownership_bits(problem.support, problem.width) / problem.n
+    owned = ownership_bits(problem) / problem.n
     assert gd.up_bits == pytest.approx(owned + gd.rounds * (HEAD + 64 * theory.sizes.mean()))
     assert gd.down_bits == gd.rounds * (HEAD + 64 * theory.sizes.mean())
     assert gd.memory_bytes == 0
@@ -83,7 +83,7 @@ def test_time_is_the_slowest_clients_and_ranks_the_plans(problem: Problem) -> No
     links = [ef.Network(up=1e3, down=1e6, latency=0.1)] * problem.n
     gd = plan(theory, Option("DGD", ef.DGD()), ef.InverseL(), goal, Pace.of(links))
     size = HEAD + 64 * theory.r
-    owned = ownership_bits(problem.support, problem.width) / problem.n  # told once, before the first round
+    owned = ownership_bits(problem) / problem.n  # told once, before the first round
     assert gd.seconds == pytest.approx(0.2 + owned / 1e3 + gd.rounds * (0.2 + size / 1e3 + size / 1e6))
     links[3] = ef.Network(up=10, down=1e6)
     own = HEAD + 64 * theory.sizes[3]

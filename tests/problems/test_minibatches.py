@@ -152,7 +152,7 @@ def test_the_same_rows_are_drawn_on_every_engine_and_after_a_resume_and_all_is_c
     engine, problem = Bytewise(3), PROBLEMS[name]
     by_bytes = solved(name, method, engine=engine)
     up, down = setup_bits(problem)
-    assert 8 * engine.up + up + ownership_bits(problem.support, problem.width) == by_bytes.history["uplink_bits"][-1]
+    assert 8 * engine.up + up + ownership_bits(problem) == by_bytes.history["uplink_bits"][-1]
     assert 8 * engine.down + down == by_bytes.history["downlink_bits"][-1]
     other = ef.solve(problem, method, ef.Constant(0.02), rounds=40, every=7, seed=6)
     assert not np.array_equal(one.x, other.x)  # negative control: another seed draws other rows

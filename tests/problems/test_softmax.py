@@ -145,7 +145,7 @@ def test_the_rows_are_kept_once_and_ownership_and_scales_are_told_once_per_featu
     assert many.A.nnz == many.lifted.nnz == np.count_nonzero(A)
     assert many.blocks.bytes <= one.A.data.nbytes + 8 * one.A.nnz
     assert many.support.size == CLASSES * one.support.size
-    assert ownership_bits(many.support, many.width) == ownership_bits(one.support, one.width)
+    assert ownership_bits(many) == ownership_bits(one)
     assert setup_bits(ef.scaled(many)) == setup_bits(ef.scaled(one))
     assert np.array_equal(ef.scaled(many).scale[::CLASSES], ef.scaled(many).scale[CLASSES - 1 :: CLASSES])
 

@@ -54,7 +54,7 @@ def own_features_left(scaling: Scaled, l2: PerColumn) -> Conversation[tuple[Scal
     support = inner.support
     scale, powers = (None if each is None else Model(each[shared]) for each in (scaling.scale, scaling.powers))
     assert scale is not None, "it is scaled"
-    owned = ownership_bits(rows.support, rows.width) - ownership_bits(support, rows.width)
+    owned = ownership_bits(rows) - ownership_bits(inner)
     answer = rows.support.size + down_bits(support, scale, powers is not None)
     said = yield owned, answer, own_bits(inner), inner.hessian_work
     listed, down, weights, work = (sum(each) for each in zip(*said, strict=True))

@@ -218,7 +218,7 @@ def _before(objective: Objective, run: Result, start: Begin | None) -> Before:
     n, asked = 8 * run.theory.n, 0 if start is None else start.bits
     own, (up, down) = objective.own or OwnFeatures(0.0, 0, 0), setup_bits(objective.problem)
     rough = run.stepsize.setup_bits(objective.problem) * run.theory.n
-    owned = ownership_bits(run.theory.support, objective.problem.width)
+    owned = ownership_bits(objective.problem)
     first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
     rest = first_up - up - rough - owned - asked
     return Before(

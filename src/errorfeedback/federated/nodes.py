@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errorfeedback.clients.order import Setup
 from errorfeedback.clients.own_rows import Introduction
@@ -96,7 +98,14 @@ class Nodes(Engine):
         gone = [self.transport.name(k) for k, answer in enumerate(answers) if answer is None]
         if gone:
             LOG.warning("the weights of features that only clients of %s have are not known, and stay 0", ", ".join(gone))
-        parts = [value_of(answer, self.transport.name(k)) for k, answer in enumerate(answers) if answer is not None]
+        taken, parts = np.isin(np.arange(problem.width), problem.columns), []
+        for k, answer in enumerate(answers):
+            if answer is not None:
+                said = value_of(answer, self.transport.name(k))
+                if not _are_weights(said, taken):
+                    self.transport.fail(k, "it does not say one weight for each feature that only its clients have")
+                taken[said[0]] = True
+                parts.append(said)
         columns, weights = zip(*parts, strict=True)
         return np.concatenate(columns), np.concatenate(weights)
 
@@ -121,3 +130,14 @@ class Nodes(Engine):
         if answer[:1] != DONE:
             self.transport.fail(k, answer[1:].decode(errors="replace"))
         return answer[1:]
+
+
+def _are_weights(said: Any, taken: NDArray[np.bool_]) -> bool:
+    """Whether these are columns that nobody has spoken for, each once, with a finite number for each."""
+    if not (isinstance(said, tuple) and len(said) == 2 and all(isinstance(each, np.ndarray) for each in said)):
+        return False
+    columns, weights = said
+    if columns.ndim != 1 or weights.shape != columns.shape or columns.dtype.kind != "i" or weights.dtype != np.float64:
+        return False
+    inside = bool(((columns >= 0) & (columns < len(taken))).all()) and len(np.unique(columns)) == len(columns)
+    return inside and not taken[columns].any() and bool(np.isfinite(weights).all())

@@ -56,7 +56,7 @@ def origin(problem: Problem, relative: float) -> Origin:
     gradient = problem.support.scatter(grads) / problem.n
     gap, norms2 = problem.value(x) - problem.lower_bound, problem.support.norms2(grads)
     epsilon, (up, down) = relative * float(gradient @ gradient), setup_bits(problem)
-    up += ownership_bits(problem.support, problem.width)
+    up += ownership_bits(problem)
     if not epsilon > 0:
         raise ValueError(
             f"||grad f(0)||^2 = {float(gradient @ gradient):g}: x = 0 minimises f, or the gradient is too small to be "

@@ -9,19 +9,21 @@ import numpy as np
 from errorfeedback.clients.bending import MISSING_BITS
 from errorfeedback.core import VALUE_BITS
 from errorfeedback.downlinks.base import Broadcast
+from errorfeedback.problems.base import Problem
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import COMMAND_BITS
 from errorfeedback.wire.coding import FULL
-from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames, bits_per_index, frame_bits
+from errorfeedback.wire.feature_lists import list_bits
+from errorfeedback.wire.frames import LOSS_FRAME_BITS, Frames, frame_bits
 from errorfeedback.wire.message import Message
 
 
-def ownership_bits(support: Support, width: int) -> int:
-    """Every client says once which of the columns it owns: their numbers, or one bit per column where that is shorter."""
-    columns, sizes = width // support.outputs, support.by_feature.sizes
-    index = int(bits_per_index(np.array([columns]))[0])
-    listed = np.minimum(sizes * index, columns)
-    return int(frame_bits(np.zeros_like(sizes), listed, np.zeros_like(listed), announced=False).sum())
+def ownership_bits(problem: Problem) -> int:
+    """Every client says once which of the columns it owns (`wire.feature_lists`)."""
+    support, q = problem.support.by_feature, problem.support.outputs
+    listed = list_bits(support.indptr, (problem.columns[::q] // q)[support.indices], problem.width // q)
+    nothing = np.zeros(support.n, dtype=np.int64)
+    return int(frame_bits(nothing, listed, nothing, announced=False).sum())
 
 
 @dataclass(eq=False)

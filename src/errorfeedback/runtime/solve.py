@@ -242,7 +242,7 @@ def carry_out(
     ledger = Ledger(problem.support, 8 * problem.dtype.itemsize, stepsize.commands)
     up, down = setup_bits(problem)
     rough = stepsize.setup_bits(problem) * problem.n
-    ledger.prepared(up + asked + rough, down, ownership_bits(problem.support, problem.width))
+    ledger.prepared(up + asked + rough, down, ownership_bits(problem))
     observer = Observer(theory, proof, f_star, prox)
     server = Server(method, direction, stepsize, downlink, prox, theory, Stops(stop), ledger, observer, since)
     start = problem.restrict(x0).copy()
