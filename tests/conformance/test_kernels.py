@@ -375,7 +375,8 @@ TESTED = {
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
     "errorfeedback.problems.scaling._medians",
-    *(f"errorfeedback.problems.local_fits.{name}" for name in ("_newton_steps", "_newton_step", "_times_hessian")),
+    *(f"errorfeedback.problems.local_fits.{name}" for name in ("_newton_steps", "newton_step", "_times_hessian")),
+    *(f"errorfeedback.problems.schur.{name}" for name in ("_fill", "_eliminate", "_add_squares")),  # problems/test_reduced
     *(f"errorfeedback.sums.{name}" for name in ("dot", "_four_products", "_add_four")),
 }
 

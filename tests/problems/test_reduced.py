@@ -16,6 +16,8 @@ from errorfeedback.sparsity.pairs import pairs_of, symmetric
 from errorfeedback.storage.packing import pack, unpack
 
 LOSSES = ("logistic", "squared", "huber")
+CUTS = [0, 1, 2, 3, N]
+"""Of clients into shards; the third has no features of its own."""
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -45,10 +47,14 @@ def test_its_gradients_are_the_derivatives_of_its_values(loss):
         np.testing.assert_allclose(out[s.indptr[i] : s.indptr[i + 1]], slopes[i, s.features(i)], rtol=1e-5, atol=1e-8)
 
 
-def hessians_of(problem, x, above=False):
-    pairs = pairs_of(problem.support)
-    out = Lifted(np.empty(pairs.size))
+def triangles(problem, x, above):
+    out = Lifted(np.empty(pairs_of(problem.support).size))
     problem.hessians(Point(x), out, above)
+    return out
+
+
+def hessians_of(problem, x, above=False):
+    pairs, out = pairs_of(problem.support), triangles(problem, x, above)
     return [symmetric(pairs.shard(i, i + 1).scatter(out[pairs.indptr[i] : pairs.indptr[i + 1]]), SHARED) for i in range(N)]
 
 
@@ -94,12 +100,20 @@ def test_where_a_client_stands_alone_decides_what_it_says():
     assert np.array_equal(said, again)
     other = unpack(*pack(problem))
     for x, expected in zip(points, said, strict=True):
-        parts = [other.shard(lo, hi) for lo, hi in pairwise([0, 1, 2, 3, N])]
+        parts = [other.shard(lo, hi) for lo, hi in pairwise(CUTS)]
         assert np.array_equal(np.concatenate([part.gradients_at(x) for part in parts]), expected)
         own = Lifted(problem.support.gather(x))
         elsewhere = Lifted(np.empty_like(own))
         problem.gradients(Point(own=own), elsewhere)
         assert np.array_equal(elsewhere, expected)
+        for above in (False, True):
+            whole = triangles(problem, x, above)
+            assert np.array_equal(np.concatenate([triangles(part, x, above) for part in parts]), whole)
+        ends, v = problem.support.indptr, problem.support.gather(x)
+        products = [
+            part.hessian_times(Point(x), v[ends[a] : ends[b]]) for part, a, b in zip(parts, CUTS, CUTS[1:], strict=False)
+        ]
+        assert np.array_equal(np.concatenate(products), problem.hessian_times(Point(x), v))
         told = [part.own_parts(x) for part in parts]
         for k, each in enumerate(problem.own_parts(x)):
             assert np.array_equal(np.concatenate([part[k] for part in told]), each)

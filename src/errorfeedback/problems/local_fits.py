@@ -130,13 +130,13 @@ def _newton_steps(
         if live[i]:
             own, mine = slice(starts[i], starts[i + 1]), slice(rows[i], rows[i + 1])
             ends = indptr[rows[i] : rows[i + 1] + 1]
-            slope[i] = _newton_step(
+            slope[i] = newton_step(
                 most, residual, data, at, ends, slopes[mine], bends[mine], penalty[own], w[own], p[own], zp[mine]
             )
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _newton_step(
+def newton_step(
     most: int,
     residual: float,
     data: Floats,
@@ -149,7 +149,8 @@ def _newton_step(
     x: Floats,
     zx: PerRow,
 ) -> float:
-    """Conjugate gradients, preconditioned by the diagonal; x is zero before."""
+    """x = about -(A' diag(bends) A + diag(penalty))^-1 (A' slopes + penalty w), zx = A x, for the rows A of one client; the
+    slope along x. Conjugate gradients, preconditioned by the diagonal; x is zero before."""
     g, diagonal = penalty * w, penalty.copy()
     for row in range(len(slopes)):
         a, j = data[indptr[row] : indptr[row + 1]], at[indptr[row] : indptr[row + 1]]

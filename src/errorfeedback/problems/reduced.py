@@ -28,14 +28,12 @@ from scipy import sparse
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerColumn, PerRow, Point, Sample
 from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, Twice
 from errorfeedback.problems.glm import GLM, per_client
-from errorfeedback.problems.hessians import add_rows
 from errorfeedback.problems.local_fits import LocalFits
+from errorfeedback.problems.schur import Rows, along, eliminated
 from errorfeedback.sparsity.support import Support
 
 STEPS, LEFT = 1000, 1e-10
 """The most Newton steps of a client's minimum, and what the last one may be expected to gain, as a share of f_i(0)."""
-CG, RESIDUAL = 100, 1e-4
-"""The same for the columns of V: steps of conjugate gradients, and the share of the residual that ends them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,29 +148,15 @@ class Reduced(Problem, Bounded, Twice):
         return self.rows.hessian_rows
 
     def hessians(self, at: Point, out: Lifted, above: bool = False) -> None:
-        """As sums of squares, of the rows' parts along (I; -V) and of sqrt(n l2) V: never below the truth, however well V is
-        found."""
-        weights, ends = self._bends(at, above), _ends(self.support.sizes * (self.support.sizes + 1) // 2)
-        for i, (shared, own) in enumerate(self._pieces):
-            here = weights[self.rows.rows[i] : self.rows.rows[i + 1]]
-            A, w = (shared, here) if own is None else self._squares(i, shared.toarray(), own, here)
-            all_, mine = np.array([0, len(w)]), np.array([0, A.shape[1]])
-            add_rows(A.data, A.indices, A.indptr, all_, mine, w, Lifted(out[ends[i] : ends[i + 1]]))
-
-    def _squares(self, i: int, B: Floats, own: sparse.csr_array, weights: PerRow) -> tuple[sparse.csr_array, PerRow]:
-        """Rows and their weights, for a client with features of its own."""
-        V = self._eliminated(i, own, weights, B)
-        return sparse.csr_array(np.vstack([B - own @ V, V])), np.concatenate([weights, self._penalties[i]])
+        """Never below the truth, however well V is found."""
+        eliminated(self._shared, self._own, self._places, self._bends(at, above), self._penalty, out)
 
     def hessian_times(self, at: Point, v: Lifted) -> Lifted:
-        weights, out = self._bends(at, False), Lifted(np.empty_like(v))
-        for i, (shared, own) in enumerate(self._pieces):
-            mine = slice(self.support.indptr[i], self.support.indptr[i + 1])
-            w, along = weights[self.rows.rows[i] : self.rows.rows[i + 1]], (shared @ v[mine])[:, None]
-            if own is not None:
-                along = along - own @ self._eliminated(i, own, w, along)
-            out[mine] = shared.T @ (w * along[:, 0])
-        return out
+        weights, z = self._bends(at, False), self.shared_rows @ v
+        for i in np.flatnonzero(self.recluses):
+            mine = slice(self.rows.rows[i], self.rows.rows[i + 1])
+            z[mine] = along(self._own, self._places[i], weights[mine], self._penalty, z[mine])
+        return Lifted(self.shared_rows.T @ (weights * z))
 
     def _bends(self, at: Point, above: bool) -> PerRow:
         """The second derivatives of the losses, or of the parabolas above them."""
@@ -182,37 +166,18 @@ class Reduced(Problem, Bounded, Twice):
         return bends * rows.shares
 
     @cached_property
-    def _pieces(self) -> list[tuple[sparse.csr_array, sparse.csr_array | None]]:
-        """Every client's rows on its shared features, and on its own where it has some."""
-        own = iter(_cut(self.fits.rows.lifted, self.fits.rows.rows, self.fits.rows.support) if self.recluses.any() else [])
-        shared = _cut(self.shared_rows, self.rows.rows, self.support)
-        return [(each, next(own) if alone else None) for each, alone in zip(shared, self.recluses, strict=True)]
+    def _shared(self) -> Rows:
+        return Rows.of(self.shared_rows, self.support, self.rows.rows)
 
     @cached_property
-    def _penalties(self) -> dict[int, Floats]:
-        """n l2 on each recluse's own features."""
-        ends = self.fits.rows.support.indptr
-        return {int(i): self._penalty[ends[k] : ends[k + 1]] for k, i in enumerate(np.flatnonzero(self.recluses))}
+    def _own(self) -> Rows:
+        """Of the recluses."""
+        return Rows.of(self.fits.rows.lifted, self.fits.rows.support, self.fits.rows.rows)
 
-    def _eliminated(self, i: int, A: sparse.csr_array, weights: PerRow, B: Floats) -> Floats:
-        """(A' diag(weights) A + n l2)^-1 A' diag(weights) B for one client: conjugate gradients, for all columns at once."""
-        w, penalty = weights[:, None], self._penalties[i][:, None]
-        size = (A.power(2).T @ w) + penalty
-        R = A.T @ (w * B)
-        V, Z = np.zeros_like(R), R / size
-        P, now = Z, (R * Z).sum(axis=0)
-        enough = RESIDUAL**2 * now
-        for _ in range(CG):
-            live = now > enough
-            if not live.any():
-                break
-            HP = A.T @ (w * (A @ P)) + penalty * P
-            t = np.divide(now, (P * HP).sum(axis=0), out=np.zeros_like(now), where=live)
-            V, R = V + t * P, R - t * HP
-            Z, before = R / size, now
-            now = (R * Z).sum(axis=0)
-            P = Z + np.divide(now, before, out=np.zeros_like(now), where=live) * P
-        return V
+    @cached_property
+    def _places(self) -> Integers:
+        """(n,): the number of a client among the recluses; -1 where it is none."""
+        return np.where(self.recluses, np.cumsum(self.recluses) - 1, -1)
 
     @property
     def bounded(self) -> bool:
@@ -293,14 +258,3 @@ def _over(rows: GLM, l2: Model) -> Reduced:
 
 def _ends(sizes: Integers) -> Integers:
     return np.concatenate([[0], np.cumsum(sizes)])
-
-
-def _cut(lifted: sparse.csr_array, rows: Integers, support: Support) -> list[sparse.csr_array]:
-    """The rows of every client, on its features."""
-    cut = []
-    for i in range(support.n):
-        ends = lifted.indptr[rows[i] : rows[i + 1] + 1]
-        entries, shape = slice(ends[0], ends[-1]), (len(ends) - 1, int(support.sizes[i]))
-        place = lifted.indices[entries] - support.indptr[i]
-        cut.append(sparse.csr_array((lifted.data[entries], place, ends - ends[0]), shape=shape))
-    return cut
