@@ -27,7 +27,8 @@ LOOKS = {
 }
 """Colour, dashes, width. Newton-CG is behind L-BFGS and GD behind AGD: they are in the tables."""
 SHOWN = ("phishing", "a9a", "mushrooms", "w5a", "rcv1", "news20", "clicks", "reviews")
-PANEL, COLUMNS = (2.75, 2.5), 4
+PANEL, COLUMNS, WORDS = (2.75, 2.5), 4, 0.42
+"""Inches, panels beside each other, and the share of a panel that its words are wide."""
 MARK, LOWEST = 1e-3, 1e-5
 """The gap that a panel's words are about, and the smallest that is shown."""
 
@@ -121,7 +122,10 @@ Curves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _left(curves: Curves) -> float:
-    return 0.4 * min(float(kB[0]) for kB, _ in curves.values())
+    """Where all have begun, and our curve ends right of the words."""
+    first, right = 0.4 * min(float(kB[0]) for kB, _ in curves.values()), _right(curves)
+    end = min((float(kB[-1]) for kB, gap in curves.values() if gap[-1] <= LOWEST), default=right)
+    return min(first, float((end / right**WORDS) ** (1 / (1 - WORDS))))
 
 
 def _right(curves: Curves) -> float:
