@@ -43,7 +43,7 @@ def error_and_lambda(problem, compressor, x):
 def told(problem, missing):
     """Hessians of which that is missing, and nothing else is said."""
     d = problem.d
-    return Hessians(np.zeros(d * (d + 1) // 2), missing, np.ones(d), np.zeros(d), problem.support)
+    return Hessians(np.zeros(d * (d + 1) // 2), missing, np.ones(d), np.zeros(d), problem.support, problem.support)
 
 
 KINDS = ("dense", "sparse", "few clients")
@@ -94,7 +94,7 @@ def bent_by(matrix, missing, *, l2=0.0, units=None, direction=None):
     direction = ef.Curvature() if direction is None else direction
     units = np.ones(d) if units is None else units
     told = matrix * np.outer(units, units)
-    answer = Hessians(told[np.triu_indices(d)], np.array([missing]), units, np.full(d, l2), problem.support)
+    answer = Hessians(told[np.triu_indices(d)], np.array([missing]), units, np.full(d, l2), problem.support, problem.support)
     return direction, direction.bent(direction.start(np.zeros(d)), answer)
 
 
@@ -145,7 +145,7 @@ def test_hessians_at_a_refused_point_wait_for_an_accepted_one():
     np.testing.assert_allclose(made, [1.0, 0.5, 0.25])
     support = ef.least_squares(np.eye(3), np.ones(3), clients=1).support
     there = np.diag([3.0, 6.0, 12.0])[np.triu_indices(3)]  # what is missing: four times the curvature
-    state = direction.bent(state, Hessians(there, np.zeros(1), np.ones(3), np.zeros(3), support))
+    state = direction.bent(state, Hessians(there, np.zeros(1), np.ones(3), np.zeros(3), support, support))
     made, state = direction.refused(state, -0.5 * made, g - np.array([0.5, 0.5, 0.5]))
     np.testing.assert_allclose(made, [1.0, 0.5, 0.25])
     made, state = direction(state, np.full(3, 0.1), g)
@@ -169,7 +169,7 @@ def test_the_newest_two_pairs_outlive_new_hessians_unless_these_come_in_every_ro
         if len(pairs) == 4:  # Hessians come with it
             support = ef.least_squares(np.eye(4), np.ones(4), clients=1).support
             told = 2.0 * np.eye(4)[np.triu_indices(4)]
-            state = direction.bent(state, Hessians(told, np.zeros(1), np.ones(4), np.zeros(4), support))
+            state = direction.bent(state, Hessians(told, np.zeros(1), np.ones(4), np.zeros(4), support, support))
         made, state = direction(state, x, g)
     expected = reference.bfgs(pairs[4 - kept :], np.eye(4) / 3) @ g
     np.testing.assert_allclose(made, expected, rtol=1e-12)
@@ -184,7 +184,7 @@ def test_a_pair_that_is_noise_to_new_hessians_is_left_out(error, stays):
     _, state = direction(state, np.zeros(2), -s)
     support = ef.least_squares(np.eye(2), np.ones(2), clients=1).support
     told = (np.diag([1.0, 1e-6]) - np.eye(2))[np.triu_indices(2)]
-    state = direction.bent(state, Hessians(told, np.zeros(1), np.ones(2), np.zeros(2), support))
+    state = direction.bent(state, Hessians(told, np.zeros(1), np.ones(2), np.zeros(2), support, support))
     made, _ = direction(state, s, y - s)
     expected = reference.bfgs([(s, y)] if stays else [], np.diag([1.0, 1e6])) @ (y - s)
     np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
@@ -228,7 +228,7 @@ def test_standing_shortens_the_step_also_where_hessians_come_in_every_round():
     for _ in range(4):
         made, state = direction(state, np.zeros(2), g)
         lengths.append(made[0])
-        state = direction.bent(state, Hessians(np.zeros(3), np.zeros(1), np.ones(2), np.zeros(2), support))
+        state = direction.bent(state, Hessians(np.zeros(3), np.zeros(1), np.ones(2), np.zeros(2), support, support))
     np.testing.assert_allclose(lengths, 0.25 ** np.arange(4))
 
 

@@ -115,7 +115,7 @@ def test_what_fednl_inverts_is_never_below_the_hessian_and_no_larger_than_it_say
         x = np.random.default_rng(t).standard_normal(5)
         message = bending.message(Point(shared=x), Round(t, 0))
         mean = pairs.scatter(message.lifted()) / problem.n
-        answer = Hessians(mean, message.telemetry[:, 0], np.ones(5), np.zeros(5), problem.support)
+        answer = Hessians(mean, message.telemetry[:, 0], np.ones(5), np.zeros(5), problem.support, problem.support)
         state = direction.bent(state, answer)
         truth = np.empty(pairs.size)
         problem.hessians(Point(shared=x), truth)

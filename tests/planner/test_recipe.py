@@ -161,3 +161,28 @@ def test_who_does_not_know_how_many_rows_there_are_asks_all(monkeypatch):
     problem = like_rows(300, 30, 20)
     monkeypatch.setattr(type(problem), "hessian_rows", 0)
     assert few_bits(problem, None, 1e-5).direction.clients is None
+
+
+@pytest.mark.parametrize(("per_client", "chosen"), [(12, True), (24, True), (32, False)])
+def test_hessians_of_many_features_come_in_every_round_or_never(per_client, chosen):
+    """On a link where rounds are what counts, up to the price of a round; by bytes never."""
+    n, rng = 200, np.random.default_rng(0)
+    A = np.zeros((2 * n, 3000))
+    for row in range(2 * n):
+        A[row, rng.choice(3000, per_client // 2, replace=False)] = 1.0
+    A = np.hstack([A, np.eye(2 * n, 2000)])  # more than 1,500 features
+    problem = ef.logistic(A, rng.choice([-1, 1], 2 * n), clients=np.repeat(np.arange(n), 2))
+    assert problem.d > recipe_module.apart.__globals__["MANY"]
+    link = ef.Network(2e5, 1e7, 0.01)
+    made, sizes = few_bits(problem, [link] * n, 1e-5), problem.support.sizes
+    bits = made.method.compressor.least
+    seconds = 2 * link.latency + (112 + bits * sizes) / link.up + (50 + (bits + 1) * sizes) / link.down
+    every = seconds.max()
+    dear = ((112 + 10 * sizes * (sizes + 1) / 2) / link.up).max() / every
+    assert bool(dear <= 1.0) is chosen
+    if chosen:
+        assert made.direction == ef.Curvature(ef.Uniform(10), dear, 1e-5, believed=made.direction.believed, every_round=1.0)
+        assert "in every round" in made.why
+    else:
+        assert made.direction == ef.LBFGS()
+    assert few_bits(problem, None, 1e-5).direction == ef.LBFGS()

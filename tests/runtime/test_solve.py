@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from feature_list_code import coded
 from problem_pairs import pair
 
 import errorfeedback as ef
@@ -77,7 +78,7 @@ def test_every_bit_is_counted(problem):
     s = problem.support
     full = 64 * s.size
     down = full + 5 * (24 + 8)  # x on J_i, in frames
-    owned = sum(24 + 8 + 8 * -(-min(4 * int(size), 12) // 8) for size in s.sizes)  # once: 4 bits per feature, or 12 for all
+    owned = sum(24 + 8 + 8 * -(-len(coded(s.features(i).tolist(), 12)) // 8) for i in range(s.n))  # once
     index = [int(np.ceil(np.log2(size))) for size in s.sizes]
     top1 = sum(64 + bits if size > 1 else 64 for bits, size in zip(index, s.sizes, strict=True))
     head = 5 * (24 + 8)  # version and check, count

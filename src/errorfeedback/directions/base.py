@@ -70,7 +70,7 @@ class Hessians:
 
     mean: Model
     """The mean over all clients of what was missing from their estimates, 0 for those who do not tell: an upper triangle
-    (`sparsity.pairs`), in units."""
+    (`sparsity.pairs`), in units. Where features are many, its parts: what each has told, divided by n."""
     missing: PerClient
     """The root mean square of what is still missing; nan for those who have not told."""
     units: Model
@@ -78,6 +78,8 @@ class Hessians:
     l2: Floats
     """The curvature of the server's penalty."""
     support: Support
+    tellers: Support
+    """Of the clients that tell."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from errorfeedback.compressors.low_rank import LowRank
 from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Asking, Direction, Hessians
-from errorfeedback.directions.few_bit_hessians import Damped, damped
-from errorfeedback.directions.quasi_newton import FirstMatrix
+from errorfeedback.directions.few_bit_hessians import damped
+from errorfeedback.directions.quasi_newton import FirstMatrix, Metric
 from errorfeedback.sums import Quadratic
 
 
@@ -33,7 +33,7 @@ class LearnedHessian:
 
     triangle: Model | None = None
     """The mean of the clients' estimates, its upper triangle."""
-    metric: Damped | None = None
+    metric: Metric | None = None
     """Its damped inverse; None before the first, and where nothing curves."""
 
 

@@ -15,10 +15,11 @@ Who tells: all, or `clients` of them, drawn at random. Where s_j of the c_j clie
 as 0 in the mean), the mean is D mean D with D_jj = (c_j/s_j)^(1/2): what they have together is taken for what c_j/s_j times
 as many have. That is a sum of squares of rows like the whole, of fewer rows, so its error is a share of the curvature in
 every direction, small ones too: (d/rows)^(1/2) in the root mean square (docs/theory.md, section 27). A feature of which
-nobody has told has the median of the others' diagonal entries, which are of like size in these units.
+nobody has told has the median of the others' diagonal entries, which are of like size in these units. Of more than 1,500
+features the parts of the mean are never added up (`hessians_apart`).
 
 When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes, or by time on a link).
-    - at most EVERY_ROUND: in every round, NEWTON times. H0 follows x, and the rounds are Newton's.
+    - at most EVERY_ROUND (`every_round`): in every round, NEWTON times. H0 follows x, and the rounds are Newton's.
     - at most FROM_THE_START: in round 0; where some clients speak for all, only if the run begins at a model and not at
       zero, whose Hessian is soon out of date.
     - later: where as many rounds as they cost have gone by (ski rental: they never cost more than all rounds do), twice as
@@ -46,11 +47,12 @@ import numpy as np
 
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.identity import Identity
-from errorfeedback.core import Floats, Model, PerClient
+from errorfeedback.core import Floats, Lifted, Model, PerClient
 from errorfeedback.directions.base import Asking, Direction, Hessians
+from errorfeedback.directions.hessians_apart import Apart
 from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
-from errorfeedback.sparsity.pairs import symmetric
+from errorfeedback.sparsity.pairs import apart, symmetric
 from errorfeedback.sums import Quadratic, dot
 
 EVERY_ROUND, FROM_THE_START = 0.5, 2.0
@@ -97,10 +99,10 @@ class Bent:
     begun: bool = False
     """The first x was not zero."""
     triangle: Model | None = None
-    """The mean of the clients' Hessian estimates, its upper triangle."""
-    metric: Damped | None = None
+    """The mean of the clients' Hessian estimates, its upper triangle; where features are many, their triangles over n."""
+    metric: Metric | None = None
     """In force since the last accepted point."""
-    newest: Damped | None = None
+    newest: Metric | None = None
     """From the last Hessians; in force from the next accepted point on."""
     t: int = 0
     """Rounds so far."""
@@ -136,6 +138,8 @@ class Curvature(Direction):
     believed: float = CONDITION
     """The smallest eigenvalue that is, as a share of the largest: 2^-20 where numbers come in up to 16 bits, 9 of them
     digits."""
+    every_round: float = EVERY_ROUND
+    """The price up to which Hessians come in every round."""
     above: bool = False
     """Clients tell of parabolas above their losses; only where progress is slow."""
 
@@ -173,7 +177,7 @@ class Curvature(Direction):
     @property
     def _often(self) -> bool:
         """In every round, as Newton's method."""
-        return self.price <= EVERY_ROUND and not self.above
+        return self.price <= self.every_round and not self.above
 
     def _enough(self, state: Bent) -> int:
         """Accepted points that say how fast the run is."""
@@ -249,9 +253,13 @@ def noise(answer: Hessians) -> float:
     return NOISE * float((times(answer) ** 2 * squares).max()) ** 0.5 / support.n_total
 
 
-def damped(triangle: Model, answer: Hessians, least: float, smallest: float = CONDITION) -> Damped | None:
+def damped(triangle: Model, answer: Hessians, least: float, smallest: float = CONDITION) -> Metric | None:
     """With lambda = `least`, and no eigenvalue below the `smallest` share of the largest. None where nothing curves (all
     rows of a logistic loss are far from their threshold), or too much to be squared."""
+    return (_apart if apart(answer.support.d) else _summed)(triangle, answer, least, smallest)
+
+
+def _summed(triangle: Model, answer: Hessians, least: float, smallest: float) -> Damped | None:
     matrix, grown = symmetric(triangle, answer.support.d), np.sqrt(times(answer))
     matrix *= np.outer(grown, grown)
     if not grown.all():
@@ -264,3 +272,15 @@ def damped(triangle: Model, answer: Hessians, least: float, smallest: float = CO
     if not values[-1] > TINY:
         return None
     return Damped(answer.units, np.maximum(values, max(least, smallest * values[-1])), vectors)
+
+
+def _apart(triangles: Model, answer: Hessians, least: float, smallest: float) -> Apart | None:
+    """Its eigenvalues are not known, so the smallest share of the largest is added to all."""
+    grown = np.sqrt(times(answer))
+    bare = Apart(answer.units, grown, np.zeros(len(grown)), answer.tellers, Lifted(triangles))
+    diagonal = answer.l2 * answer.units**2 + least
+    diagonal[grown == 0] += np.median(bare.own_diagonal[grown > 0])
+    made = replace(bare, diagonal=diagonal)
+    if not (np.isfinite(triangles).all() and np.isfinite(diagonal).all() and TINY < made.largest < inf):
+        return None
+    return replace(made, diagonal=diagonal + smallest * made.largest)

@@ -12,11 +12,11 @@ told losses accept or refuse it. What is chosen:
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
   start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 24 bits
   an entry where numbers come in 24 and that takes at most a tenth of a round, in 10 where it is cheap enough for every
-  round, elsewhere in 4. By bytes as few tell, in 10 bits, as have 5 rows for every feature of the model, or as many as cost
-  no more than one round; where all in 4 bits are cheaper, all. Where all do not have as many rows, nobody but where progress
-  is slow: then all tell, in 24 bits, of quadratics above their losses in place of Hessians. Never without a bound on the
-  curvature: a step that will be refused may end where a loss that grows like exp curves 1e19 times more, and few-bit
-  estimates must come back from there.
+  round, elsewhere in 4; of more than 1,500 features in every round or never. By bytes, up to 1,500 features, as few tell, in
+  10 bits, as have 5 rows for every feature of the model, or as many as cost no more than one round; where all in 4 bits are
+  cheaper, all. Where all do not have as many rows, nobody but where progress is slow: then all tell, in 24 bits, of
+  quadratics above their losses in place of Hessians. Never without a bound on the curvature: a step that will be refused may
+  end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have learned something (`estimators.local_models`).
 - With an L1 penalty, which has no gradient at 0: first-order steps with the automatic rule. Who names k gets TopK with the
   automatic rule: the paper's method. Who asks for TopK and leaves K to us gets `planner.top_k_choice`.
@@ -47,6 +47,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.planner.network import Network, Pace
 from errorfeedback.problems.base import Bounded, Problem, Twice
 from errorfeedback.runtime.begin import Begin
+from errorfeedback.sparsity.pairs import apart
 from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
@@ -61,8 +62,10 @@ BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 SHARE_OF_TRIP, NEXT_TO_NOTHING, DEARER = 0.1, 0.02, 0.2
 PACKETS = 80.0
 """Bytes of the headers of a packet each way, IP's and TCP's: no network sends less."""
-MOST_FEATURES, MOST_PAIRS = 1500, 5e7
-"""Up to which the server inverts a matrix, and all clients keep theirs."""
+MOST_PAIRS = 5e7
+"""Up to which all clients keep theirs."""
+OF_MANY = 1.0
+"""The price in rounds up to which Hessians of many features come in every round: they save more than half of these."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _round(support: Support, bits: int, tariff: Tariff) -> float:
 def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) -> Curvature | None:
     """None where there are no Hessians, or nobody could keep them."""
     support = problem.support
-    if not (_steadily_bent(problem) and isinstance(problem, Twice)) or support.d > MOST_FEATURES:
+    if not (_steadily_bent(problem) and isinstance(problem, Twice)):
         return None
     sizes, n = support.sizes.astype(np.float64), support.n_total
     pairs, nothing = sizes * (sizes + 1) / 2, PerClient(np.zeros(support.n))
@@ -165,6 +168,9 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
         return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every
 
     ends = min(max(tolerance, 1e-12), 0.1)
+    if apart(support.d):
+        fits = tariff.pace is not None and pairs.sum() <= MOST_PAIRS
+        return _of_many(price, bits, ends) if fits else None
     words, tellable = COARSE if tariff.pace is None else _words(price, bits), _tellable(bits)
     whole = Curvature(words, price(words.bits), ends, believed=tellable) if pairs.sum() <= MOST_PAIRS else None
     if tariff.pace is not None or not problem.hessian_rows:
@@ -180,6 +186,13 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
     return of_some
 
 
+def _of_many(price: Callable[[int], float], bits: int, ends: float) -> Curvature | None:
+    """In every round or never: nobody's Hessians at the start say how features curve that only others have."""
+    words = FINEST if _finest(price, bits) else FINE
+    made = Curvature(words, price(words.bits), ends, believed=_tellable(bits), every_round=OF_MANY)
+    return made if made.price <= OF_MANY else None
+
+
 def _tellable(bits: int) -> float:
     """The smallest eigenvalue that steps can follow where numbers come in up to 16 bits, or more."""
     return 2.0 ** (-2 * (FORMS[max(bits, 16)][1] + 1))
@@ -187,9 +200,14 @@ def _tellable(bits: int) -> float:
 
 def _words(price: Callable[[int], float], bits: int) -> PowersOfTwo | Uniform:
     """How all tell theirs where time counts."""
-    if bits == FINEST.bits and price(FINEST.bits) <= SHARE_OF_TRIP:
+    if _finest(price, bits):
         return FINEST
     return FINE if price(FINE.bits) <= EVERY_ROUND else COARSE
+
+
+def _finest(price: Callable[[int], float], bits: int) -> bool:
+    """Whether Hessians can be as fine as anything."""
+    return bits == FINEST.bits and price(FINEST.bits) <= SHARE_OF_TRIP
 
 
 def _in_words(direction: Curvature, n: int, begun: bool) -> str:
@@ -201,7 +219,7 @@ def _in_words(direction: Curvature, n: int, begun: bool) -> str:
     cost = f"{what} of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
     if direction.above:
         return f"{cost}, only where progress is slow"
-    if direction.price <= EVERY_ROUND:
+    if direction.price <= direction.every_round:
         return f"{cost}, in every round"
     at_once = direction.price <= FROM_THE_START and (begun or direction.clients is None)
     return f"{cost}, {'at the start and' if at_once else 'only'} where progress is slow"

@@ -29,7 +29,7 @@ from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerCo
 from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, Twice
 from errorfeedback.problems.glm import GLM, per_client
 from errorfeedback.problems.local_fits import LocalFits
-from errorfeedback.problems.schur import Rows, along, eliminated
+from errorfeedback.problems.schur import ClientRows, along, eliminated
 from errorfeedback.sparsity.support import Support
 
 STEPS, LEFT = 1000, 1e-10
@@ -166,13 +166,13 @@ class Reduced(Problem, Bounded, Twice):
         return bends * rows.shares
 
     @cached_property
-    def _shared(self) -> Rows:
-        return Rows.of(self.shared_rows, self.support, self.rows.rows)
+    def _shared(self) -> ClientRows:
+        return ClientRows.of(self.shared_rows, self.support, self.rows.rows)
 
     @cached_property
-    def _own(self) -> Rows:
+    def _own(self) -> ClientRows:
         """Of the recluses."""
-        return Rows.of(self.fits.rows.lifted, self.fits.rows.support, self.fits.rows.rows)
+        return ClientRows.of(self.fits.rows.lifted, self.fits.rows.support, self.fits.rows.rows)
 
     @cached_property
     def _places(self) -> Integers:

@@ -23,7 +23,7 @@ CG, RESIDUAL = 100, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ClientRows:
     """The rows of some clients, client after client: places of columns are those within a client."""
 
     data: Floats
@@ -35,12 +35,12 @@ class Rows:
     """(n + 1,): and the positions starts[i]:starts[i+1]."""
 
     @classmethod
-    def of(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> Rows:
+    def of(cls, lifted: sparse.csr_array, support: Support, rows: Integers) -> ClientRows:
         firsts = np.repeat(support.indptr[:-1], np.diff(lifted.indptr[rows]))
         return cls(lifted.data, (lifted.indices - firsts).astype(np.uint32), lifted.indptr, rows, support.indptr)
 
 
-def eliminated(shared: Rows, own: Rows, places: Integers, weights: PerRow, penalty: Lifted, out: Lifted) -> None:
+def eliminated(shared: ClientRows, own: ClientRows, places: Integers, weights: PerRow, penalty: Lifted, out: Lifted) -> None:
     """out = the upper triangles of all clients; client i is the one of number `places[i]` of those with `own` features, -1
     where it has none. `weights` are those of all rows."""
     start = 0
@@ -61,7 +61,7 @@ def eliminated(shared: Rows, own: Rows, places: Integers, weights: PerRow, penal
         _add_squares(columns, weights[mine], V, penalties, H)
 
 
-def along(own: Rows, k: int, weights: PerRow, penalty: Lifted, predictions: PerRow) -> PerRow:
+def along(own: ClientRows, k: int, weights: PerRow, penalty: Lifted, predictions: PerRow) -> PerRow:
     """What is left of the predictions of a client's shared features when its own take all they can from them."""
     theirs, penalties = slice(own.rows[k], own.rows[k + 1] + 1), penalty[own.starts[k] : own.starts[k + 1]]
     columns, V = predictions[None, :].copy(), np.zeros((1, len(penalties)))

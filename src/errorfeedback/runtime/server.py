@@ -16,7 +16,7 @@ from math import isnan, nan
 import numpy as np
 
 from errorfeedback.clients.order import Order
-from errorfeedback.core import Model, PerClient, Round
+from errorfeedback.core import Lifted, Model, PerClient, Round
 from errorfeedback.directions.base import Direction, Hessians
 from errorfeedback.downlinks.base import Downlink, Step, first_told, step_bits
 from errorfeedback.engines.base import Session
@@ -33,6 +33,8 @@ from errorfeedback.runtime.observer import Observer, norm2
 from errorfeedback.runtime.snapshot import Snapshots
 from errorfeedback.runtime.state import State
 from errorfeedback.runtime.stopping import Progress, Stops
+from errorfeedback.sparsity.pairs import apart
+from errorfeedback.sparsity.support import Support
 from errorfeedback.stepsizes.base import Move, StepSize, Telemetry, Verdict
 from errorfeedback.sums import dot
 from errorfeedback.theory.analysis import Theory
@@ -163,17 +165,17 @@ class Server:
         assert asking is not None, "the direction has asked"
         if not bent:  # nobody was there
             return
-        mean = Model(np.empty(problem.d * (problem.d + 1) // 2))
+        support = asking.told_by(problem.support, seed)
         self.ledger.bent(bent)
-        for k, message in enumerate(bent):
-            message.scatter(mean, k == 0, self.n if k == len(bent) - 1 else 0)
         s.missing = missing = PerClient(np.full(self.n, np.nan) if s.missing is None else s.missing.copy())
         tellers = asking.among(self.n, seed)
         for message in bent:
             assert message.telemetry is not None, "it says what is missing"
             missing[tellers[message.support.first :][: message.support.n]] = message.telemetry[:, 0]
         l2 = np.zeros(problem.d) if self.prox is None else np.broadcast_to(np.asarray(self.prox.l2), (problem.d,))
-        s.direction = self.direction.bent(s.direction, Hessians(mean, missing, problem.hessian_units, l2, problem.support))
+        mean = _mean(bent, support, self.n)
+        answer = Hessians(mean, missing, problem.hessian_units, l2, problem.support, support)
+        s.direction = self.direction.bent(s.direction, answer)
 
     def _telemetry(self, s: State, order: Order, messages: list[Message], session: Session, g: Model) -> Telemetry:
         """What the rule asked for: the numbers that came with the messages, and what only a simulation can know."""
@@ -309,6 +311,23 @@ class Server:
 def _count(messages: list[Message], which: Callable[[Presence], bool]) -> int:
     """How many clients' presence is such."""
     return sum(message.support.n for message in messages if which(message.presence))
+
+
+def _mean(bent: list[Message], tellers: Support, n: int) -> Model:
+    """The mean over n clients of what the `tellers` among them say of their Hessians, 0 for those who were away: summed in
+    client order, or, where features are many, its parts one after the other."""
+    if not apart(tellers.d):
+        mean = Model(np.empty(tellers.d * (tellers.d + 1) // 2))
+        for k, message in enumerate(bent):
+            message.scatter(mean, k == 0, n if k == len(bent) - 1 else 0)
+        return mean
+    ends = np.concatenate([[0], np.cumsum(tellers.sizes * (tellers.sizes + 1) // 2)])
+    parts = Model(np.zeros(ends[-1]))
+    for message in bent:
+        first = message.support.first
+        message.add_to(Lifted(parts[ends[first] : ends[first + message.support.n]]))
+    parts /= n
+    return parts
 
 
 def _gap(telemetry: Telemetry | None) -> float | None:

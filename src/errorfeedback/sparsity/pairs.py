@@ -2,6 +2,8 @@
 
 Client i owns all pairs (j, k), j <= k, of its features. Pairs of R^d are numbered row after row of the upper triangle,
 d (d + 1) / 2 of them; so the sum of the clients' matrices is the `scatter` of one lifted vector, as gradients are summed.
+Where features are many (`apart`), there is no room for a number of every pair: pairs are numbered as they are told, one
+client's after the other's, as if no two clients shared any.
 """
 
 from __future__ import annotations
@@ -12,6 +14,14 @@ import numpy as np
 from errorfeedback.core import Floats, Integers, Model
 from errorfeedback.sparsity.support import Support
 
+MANY = 1500
+"""Features up to which the clients' matrices are summed."""
+
+
+def apart(d: int) -> bool:
+    """Whether there are so many features that the clients' matrices are kept apart."""
+    return d > MANY
+
 
 def pairs_of(support: Support) -> Support:
     """Who owns which pair.
@@ -21,6 +31,9 @@ def pairs_of(support: Support) -> Support:
     """
     lengths = support.sizes * (support.sizes + 1) // 2
     indptr = np.concatenate([[0], np.cumsum(lengths)])
+    if apart(support.d):
+        numbers, once = np.arange(indptr[-1]), np.ones(indptr[-1], dtype=np.int64)
+        return Support(indptr, numbers, d=len(numbers), first=support.first, counts=once, n_total=support.n_total)
     indices = np.empty(indptr[-1], dtype=np.int64)
     _number(support.indptr, support.indices, support.d, indices)
     count = support.d * (support.d + 1) // 2
