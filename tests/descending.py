@@ -90,7 +90,7 @@ def prepared(problem, l2):
     rows = problem.inner if isinstance(problem, Scaled) else problem
     inside = np.full(rows.width, l2)
     whole, begin = alone(lambda seat: from_own_models(rows, inside))
-    made, _ = alone(lambda seat: own_features_left(whole, inside))
+    made, _ = alone(lambda seat: own_features_left(whole, inside, GAPS[-1]))
     return made, begin, ef.ElasticNet(l2=l2 * made.unscaled(np.ones(rows.width)) ** 2) if l2 else None
 
 

@@ -49,7 +49,7 @@ def ours(objective: Objective, goal: Link | str, target: float, most: int) -> Cu
     networks = None if isinstance(goal, str) else [ef.Network(goal.up, goal.down, goal.latency)] * objective.n
     assert isinstance(whole.inner, GLM), "it is made of rows"
     begin = averaged(whole.inner, objective.l2).begin(whole)
-    problem, own = alone(lambda seat: own_features_left(whole, np.full(objective.d, objective.l2)))
+    problem, own = alone(lambda seat: own_features_left(whole, np.full(objective.d, objective.l2), TOLERANCE))
     prox = ef.ElasticNet(l2=objective.l2 * problem.unscaled(np.ones(objective.d)) ** 2)
     recipe = few_bits(problem, networks, TOLERANCE, begin)
     run = ef.solve(

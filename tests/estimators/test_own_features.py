@@ -42,8 +42,8 @@ def users(n=12, m=15, items=10, seed=0):
 
 
 MODELS = {
-    "classes": lambda **more: ef.EF21Classifier(l2=L2, tol=1e-8, **more),
-    "numbers": lambda **more: ef.EF21Regressor(l2=L2, tol=1e-8, **more),
+    "classes": lambda **more: ef.EF21Classifier(**{"l2": L2, "tol": 1e-7} | more),
+    "numbers": lambda **more: ef.EF21Regressor(**{"l2": L2, "tol": 1e-7} | more),
 }
 
 
@@ -59,19 +59,22 @@ def test_the_model_is_the_same_for_fewer_bytes(kind, network):
     assert "left to it" not in whole.choice_
 
 
-def test_what_is_said_of_the_model_is_true_of_its_coefficients():
+@pytest.mark.parametrize(("tol", "close"), [(1e-6, 1e-6), (1e-8, 1e-10)])
+def test_what_is_said_of_the_model_is_true_of_its_coefficients(tol, close):
+    """As far as these are told: in 16 bits, or 24 where more is asked for."""
     A, y, clients = users()
-    model = MODELS["classes"]().fit(A, y, groups=clients)
+    model = MODELS["classes"](tol=tol).fit(A, y, groups=clients)
+    assert model.before_.own_weights == ((16 if tol == 1e-6 else 24) * 36 + 16 * 12) / 8 / 12
     penalty = L2 / 2 * (model.coef_**2).sum()
     loss = np.logaddexp(0, -np.where(y, 1, -1) * model.decision(A)[:, 0]).mean() + penalty
-    assert model.loss_ == pytest.approx(loss, rel=1e-6)
+    assert model.loss_ == pytest.approx(loss, rel=close)
     assert model.penalty_ == pytest.approx(penalty, rel=1e-12)
 
 
 def left_of(A, y, clients, l2=L2, **more):
     rows = ef.logistic(with_ones(ef.logistic(A, y, clients).A), y, clients, **more)
     scaling = ef.scaled(rows, power=None, l2=l2)
-    return rows, scaling, alone(lambda seat: own_features_left(scaling, np.full(rows.width, l2)))
+    return rows, scaling, alone(lambda seat: own_features_left(scaling, np.full(rows.width, l2), 1e-6))
 
 
 @pytest.mark.parametrize(("rows", "left"), [(90, True), (89, False)])
@@ -145,7 +148,7 @@ def test_it_is_in_the_books_from_the_start_and_told_apart():
     A, y, clients = users()
     left, whole = (MODELS["classes"](own_features=own).fit(A, y, groups=clients) for own in (True, False))
     b, expected = left.before_, whole.before_
-    assert b.own_weights == (16 * 36 + 16 * 12) / 8 / 12
+    assert b.own_weights == (24 * 36 + 16 * 12) / 8 / 12
     assert (b.ownership, b.scaling_up, b.own_model) == (expected.ownership, expected.scaling_up, expected.own_model)
     first = left.history_["uplink_bits"][0] / 8 / 12
     assert b.up + b.own_weights == pytest.approx(first)

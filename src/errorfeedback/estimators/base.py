@@ -216,7 +216,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         rows = yield from self._losses(with_ones(A) if self.fit_intercept else A, target, clients, weights, seat)
         begins = self.own_models and not self.l1 and self._last is None
         prepare = preparation(scale=self.scale, top_k=self.k is not None, own_models=begins)
-        leave = self.own_features and not whole and self.k is None and not self.l1
+        leave = self.tol if self.own_features and not whole and self.k is None and not self.l1 else None
         return (
             yield from penalised(
                 rows, intercept=self.fit_intercept, l1=self.l1, l2=self.l2, prepare=prepare, leave_own=leave, seat=seat

@@ -118,18 +118,18 @@ def preparation(*, scale: bool, top_k: bool, own_models: bool) -> Preparation | 
 
 
 def penalised(
-    rows: GLM, *, intercept: bool, l1: float, l2: float, prepare: Preparation | None, leave_own: bool, seat: Seat
+    rows: GLM, *, intercept: bool, l1: float, l2: float, prepare: Preparation | None, leave_own: float | None, seat: Seat
 ) -> Conversation[Objective]:
     """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `prepare`: how
     features are scaled, and where a run begins; None: they are taken as they are, and it begins at zero. `leave_own`: own
-    features are left to their clients, where it is worth it."""
+    features are left to their clients, where it is worth it; the share of all progress that the run may leave. None: never."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     inside = np.full(rows.width, l2)
     inside[free] = 0.0
     scaling, begin = (None, None) if prepare is None else (yield from prepare(rows, inside))
     own = None
-    if leave_own and scaling is not None:
-        scaling, own = yield from own_features_left(scaling, inside)
+    if leave_own is not None and scaling is not None:
+        scaling, own = yield from own_features_left(scaling, inside, leave_own)
     part = rows if scaling is None else scaling
     _check_size(part, rows)
     names = np.concatenate((yield rows.names))

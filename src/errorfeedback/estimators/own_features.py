@@ -1,7 +1,7 @@
 """Whether features that one client alone has are left to it (`problems.reduced`), and what that takes.
 
 They are where most rows have such a feature: an id, a history, a rare word. It takes an exchange at the end, in which
-clients say their weights (16 bits each), so it is not for a few.
+clients say their weights (16 or 24 bits each), so it is not for a few.
 
 Nobody knows what is its own before the server says so. So clients say of all their features that they have them, and how
 they curve; the server answers with a bit for each, whether others have it too, and the scale of those that are shared.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from errorfeedback.clients.own_weights import own_bits
+from errorfeedback.clients.own_weights import bits_for, own_bits
 from errorfeedback.core import Model, PerColumn
 from errorfeedback.problems.conversation import Conversation
 from errorfeedback.problems.glm import GLM
@@ -39,9 +39,9 @@ class OwnFeatures:
     """For saying at the end what their weights are."""
 
 
-def own_features_left(scaling: Scaled, l2: PerColumn) -> Conversation[tuple[Scaled, OwnFeatures | None]]:
+def own_features_left(scaling: Scaled, l2: PerColumn, tolerance: float) -> Conversation[tuple[Scaled, OwnFeatures | None]]:
     """The same problem where own features are left to the clients; None where they are not. `l2`: the curvature of the
-    server's penalty."""
+    server's penalty; `tolerance`: what may be left of all progress at the end."""
     rows, shared = scaling.inner, scaling.support.counts > 1
     assert isinstance(rows, GLM), "training begins with rows"
     have = np.diff(np.concatenate([[0], np.cumsum(~shared[rows.A.indices])])[rows.A.indptr]) > 0
@@ -50,7 +50,7 @@ def own_features_left(scaling: Scaled, l2: PerColumn) -> Conversation[tuple[Scal
     share = sum(counts[0]) / sum(counts[1])
     if share < SHARE or not all(reducible):
         return scaling, None
-    inner = reduced(rows, l2)
+    inner = replace(reduced(rows, l2), weight_bits=bits_for(tolerance))
     support = inner.support
     scale, powers = (None if each is None else Model(each[shared]) for each in (scaling.scale, scaling.powers))
     assert scale is not None, "it is scaled"

@@ -46,6 +46,8 @@ class Reduced(Problem, Bounded, Twice):
     """(rows.d,): the curvature of the penalty that the server would add."""
     with_hessians: bool = True
     """Whether these can be asked for: they take a row of |J_i| numbers for every row of client i."""
+    weight_bits: int = 16
+    """Of an own weight, when it is said."""
 
     @cached_property
     def own(self) -> NDArray[np.bool_]:
@@ -203,7 +205,8 @@ class Reduced(Problem, Bounded, Twice):
         return self.rows.work
 
     def shard(self, lo: int, hi: int) -> Reduced:
-        return replace(_over(self.rows.shard(lo, hi), self.l2), with_hessians=self.with_hessians)
+        part = _over(self.rows.shard(lo, hi), self.l2)
+        return replace(part, with_hessians=self.with_hessians, weight_bits=self.weight_bits)
 
     def __str__(self) -> str:
         return f"{self.rows}; {int((self.rows.support.counts == 1).sum())} features that one client has are left to it"
