@@ -122,7 +122,7 @@ def penalised(
 ) -> Conversation[Objective]:
     """f + l1 ||x||_1 + (l2/2) ||x||^2, never on an intercept (the last column of every model). `prepare`: how
     features are scaled, and where a run begins; None: they are taken as they are, and it begins at zero. `leave_own`: own
-    features are left to their clients, where it is worth it; the share of all progress that the run may leave. None: never."""
+    features are left to their clients where it pays; the share of all progress that the run may leave. None: never."""
     free = list(range(rows.width - rows.loss.outputs, rows.width)) if intercept else []
     inside = np.full(rows.width, l2)
     inside[free] = 0.0
