@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from feature_list_code import coded, read
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import errorfeedback as ef
@@ -15,6 +15,7 @@ from errorfeedback.wire.feature_lists import list_bits
 COLUMNS = st.sets(st.integers(0, 199), min_size=1, max_size=60)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(COLUMNS, COLUMNS)
 def test_it_is_as_long_as_the_code_and_can_be_read(first, second):
     lists = [sorted(first), sorted(second)]

@@ -44,6 +44,8 @@ def own_features_left(scaling: Scaled, l2: PerColumn, tolerance: float) -> Conve
     server's penalty; `tolerance`: what may be left of all progress at the end."""
     rows, shared = scaling.inner, scaling.support.counts > 1
     assert isinstance(rows, GLM), "training begins with rows"
+    if shared.all():
+        return scaling, None
     have = np.diff(np.concatenate([[0], np.cumsum(~shared[rows.A.indices])])[rows.A.indptr]) > 0
     everyone = yield int(have.sum()), len(have), not irreducible(rows, Model(l2[rows.columns]))
     *counts, reducible = zip(*everyone, strict=True)

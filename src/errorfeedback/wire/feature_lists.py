@@ -32,8 +32,10 @@ def _shortest(starts: Integers, columns: Integers, out: Integers) -> None:
     for i in range(len(out)):
         out[i] = np.iinfo(np.int64).max
         for b in range(EVERY_COLUMN):
-            bits, before = 0, -1
+            bits, largest, before = 0, 0, -1
             for k in range(starts[i], starts[i + 1]):
-                bits += ((columns[k] - before - 1) >> b) + 1 + b
-                before = columns[k]
+                gap, before = columns[k] - before - 1, columns[k]
+                bits, largest = bits + (gap >> b) + 1 + b, max(largest, gap)
             out[i] = min(out[i], bits)
+            if not largest >> b:  # from here on every bit of b is one more
+                break
