@@ -29,7 +29,12 @@ def table(seed=0, own=OWN):
 def linear(loss, weighted=False, seed=0):
     """The rows with all features."""
     A, labels, z, clients, weights = table(seed)
-    made = {"logistic": (ef.logistic, labels), "squared": (ef.least_squares, z), "huber": (ef.huber, z)}
+    made = {
+        "logistic": (ef.logistic, labels),
+        "squared": (ef.least_squares, z),
+        "huber": (ef.huber, z),
+        "squared hinge": (ef.squared_hinge, labels),
+    }
     make, target = made[loss]
     return make(A, target, clients, sample_weight=weights if weighted else None)
 

@@ -17,11 +17,10 @@ from errorfeedback.storage.history import History
 BITS = ("uplink_bits", "payload_bits", "downlink_bits", "authors_bits")
 
 
-def history(rounds, up, down):
-    """Rounds 0 to `rounds`, each with so many bits of all clients together."""
-    return History(
-        [{"round": t} | dict(zip(BITS, (up * (t + 1), 0, down * (t + 1), 0), strict=True)) for t in range(rounds + 1)]
-    )
+def history(rounds, up, down, beside=0):
+    """Rounds 0 to `rounds`, each with so many bits of all clients together; `beside`: up, from the first one on."""
+    bits = [(beside + up * (t + 1), 0, down * (t + 1), 0) for t in range(rounds + 1)]
+    return History([{"round": t} | dict(zip(BITS, each, strict=True)) for t, each in enumerate(bits)])
 
 
 def test_the_time_on_a_link_is_latency_and_bits_of_the_slowest_client_in_every_round():
@@ -36,6 +35,16 @@ def test_the_time_on_a_link_is_latency_and_bits_of_the_slowest_client_in_every_r
     assert cost.most == "waiting"
     mixed = journey.on("mixed", Links.parse(["b: up=1kbit/s", "up=100bit/s,down=1kbit/s"]))
     assert mixed.seconds == pytest.approx(10 * max(1 + 0.5, 0.3 + 0.5))
+
+
+def test_what_is_said_after_the_last_round_takes_an_exchange_of_its_own():
+    """It is on the books from round 0 on, and is sent at the end: 100 bits of a, 300 of b."""
+    clients = ["a", "b"], np.array([1.0, 1.0]), np.array([640.0, 640.0])
+    links = Links.parse(["up=100bit/s,down=1kbit/s,latency=2s"])
+    before = Journey(history(9, 400, 1000), *clients).on("slow", links)
+    after = Journey(history(9, 400, 1000, beside=400), *clients, np.array([100.0, 300.0])).on("slow", links)
+    assert after.seconds == pytest.approx(before.seconds + 4 + 3)
+    assert (after.waiting, after.up, after.down) == pytest.approx((before.waiting + 4, before.up + 3, before.down))
 
 
 def test_a_run_is_explained_in_words_and_on_a_page(tmp_path):

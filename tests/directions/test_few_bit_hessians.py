@@ -313,3 +313,15 @@ def test_clients_whose_hessians_are_not_finite_send_nothing_and_remember_nothing
     assert np.array_equal(bending.estimate.values, before)
     assert not message.lifted().any()
     assert np.isfinite(message.telemetry).all()
+
+
+def test_hessians_that_are_nothing_say_nothing():
+    """Targets far from 0: no row of a Huber loss curves, and the penalty alone is no metric."""
+    _, state = bent_by(np.zeros((2, 2)), 0.0, l2=0.5)
+    assert state.newest is None
+    rng = np.random.default_rng(0)
+    A, clients = rng.standard_normal((240, 6)), np.repeat(np.arange(12), 20)
+    b = A @ rng.standard_normal(6) + rng.standard_normal(240)
+    far = ef.EF21Regressor(loss="huber", l2=1e-2, max_iter=400, own_models=False).fit(A, b + 100, groups=clients)
+    near = ef.EF21Regressor(loss="huber", l2=1e-2, max_iter=400, own_models=False).fit(A, b, groups=clients)
+    assert far.loss_ == pytest.approx(near.loss_, rel=1e-3)

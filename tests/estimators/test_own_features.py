@@ -12,6 +12,7 @@ from own_rows_of_clients import OWN, SHARED, N, table
 
 import errorfeedback as ef
 from errorfeedback.data.reading import Reading
+from errorfeedback.estimators import local_models
 from errorfeedback.estimators.objective import with_ones
 from errorfeedback.estimators.own_features import SHARE, own_features_left
 from errorfeedback.federated.assignment import Assignment
@@ -132,7 +133,9 @@ def test_every_bit_of_it_is_counted():
     assert (problem.d, rows.d) == (SHARED + 1, A.shape[1] + 1)
     listed = ownership_bits(rows) - ownership_bits(problem)
     weights = 16 * sum(map(len, OWN.values())) + 16 * len(OWN)
-    assert (own.listed, own.weights, own.share) == (listed, weights, len(OWN) / N)
+    assert (own.listed, own.weights.sum(), own.share) == (listed, weights, len(OWN) / N)
+    assert own.sizes.tolist() == [len(OWN.get(i, [])) for i in range(N)]
+    assert own.columns.tolist() == [j for each in OWN.values() for j in each]
     assert scaling.setup_bits[0] == before.setup_bits[0] + listed + weights
     exponents = np.rint(-4 * np.log2(scaling.scale))
     down = rows.support.size
@@ -245,15 +248,30 @@ def test_a_node_cannot_say_weights_that_are_not_its_own(tmp_path, lie, monkeypat
         model.fit_elsewhere(common.objective, common.learned, nodes)
 
 
-def test_what_only_an_absent_nodes_clients_know_stays_unknown(tmp_path, caplog):
+def test_what_only_an_absent_nodes_clients_know_stays_what_it_was_at_the_start(tmp_path, caplog, monkeypatch):
+    """Which is 0, and not what was said of own models, where nobody gave a start."""
     A, y, clients = users()
+    monkeypatch.setattr(local_models, "KEPT", -np.inf)  # all say what their models are
     model = MODELS["classes"]()
     sites = [Site(Assignment.of(model, Reading()), each) for each in written(tmp_path, A, y, clients, 2)]
     nodes = Nodes(Here(sites), 2)
     common = nodes.gather()
-    asked, part = nodes._asked, common.objective.problem
-    nodes._asked = lambda verb, bodies: [asked(verb, bodies)[0], None]
-    columns, weights = nodes.own_weights(part, np.zeros(part.d))
-    assert columns.tolist() == list(range(10, 10 + 18))
-    assert len(weights) == 18
+    assert common.objective.begin.x[:10].any()
+    asked = nodes._asked
+    nodes._asked = lambda verb, bodies: [asked(verb, bodies)[0], None] if verb == "own" else asked(verb, bodies)
+    model.fit_elsewhere(common.objective, common.learned, nodes)
+    assert model.coef_[0, 10:28].all()
+    assert not model.coef_[0, 28:].any()
+    assert model.penalty_ == pytest.approx(L2 / 2 * (model.coef_**2).sum(), rel=1e-12)
     assert "features that only clients of host 1 have are not known" in caplog.text
+
+
+def test_features_are_counted_with_own_ones():
+    A, y, clients = users()
+    made = MODELS["classes"]().objective(A, y, groups=clients, whole=False)
+    assert (made.features, made.problem.d, made.most) == (47, 11, 14)
+    model = MODELS["classes"]().fit(A, y, groups=clients)
+    assert model.most_features_ == 14
+    up, down, after = model.traffic_
+    assert (len(up), len(down)) == (12, 12)
+    assert after.tolist() == [24 * 3 + 16] * 12

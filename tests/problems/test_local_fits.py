@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.optimize import minimize
 
 import errorfeedback as ef
@@ -40,3 +41,23 @@ def test_what_is_predicted_beside_counts():
         expected = np.linalg.solve(H, 2 * A[mine].T @ (b - beside)[mine] / 15)
         np.testing.assert_allclose(w[3 * i : 3 * i + 3], expected, rtol=1e-6)
         np.testing.assert_allclose(z[mine], A[mine] @ expected + beside[mine], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("l2", [1e-3, 1e-5, 1e-7])
+def test_fits_of_a_squared_hinge_get_there_though_few_rows_curve_it(l2):
+    """With hardly a penalty most rows are beyond the margin, and whole Newton steps lead where others are not."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((100, 30))
+    y = np.where(A @ rng.standard_normal(30) + rng.standard_normal(100) > 0, 1, -1)
+    rows = ef.squared_hinge(A, y, clients=1)
+    fits, penalty = LocalFits(rows), Lifted(np.full(30, l2))
+    start, enough, who = Lifted(np.zeros(30)), PerClient(np.full(1, 1e-12 * l2)), np.ones(1, dtype=bool)
+    w, z = fits.minima(rows.shares, penalty, start, 1000, enough, who)
+
+    def value(u):
+        left = np.maximum(0.0, 1 - y * (A @ u))
+        return (left**2).mean() + l2 / 2 * u @ u, -2 * A.T @ (y * left) / 100 + l2 * u
+
+    options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 0.0, "gtol": 1e-16, "maxcor": 50}
+    least = min(minimize(value, u, jac=True, method="L-BFGS-B", options=options).fun for u in (np.zeros(30), w))
+    assert fits.values(rows.shares, penalty, w, z)[0] <= least * (1 + 1e-6)

@@ -15,7 +15,7 @@ from errorfeedback.problems.reduced import irreducible
 from errorfeedback.sparsity.pairs import pairs_of, symmetric
 from errorfeedback.storage.packing import pack, unpack
 
-LOSSES = ("logistic", "squared", "huber")
+LOSSES = ("logistic", "squared", "huber", "squared hinge")
 CUTS = [0, 1, 2, 3, N]
 """Of clients into shards; the third has no features of its own."""
 
@@ -117,7 +117,8 @@ def test_where_a_client_stands_alone_decides_what_it_says():
         told = [part.own_parts(x) for part in parts]
         for k, each in enumerate(problem.own_parts(x)):
             assert np.array_equal(np.concatenate([part[k] for part in told]), each)
-    assert sum(map(own_bits, parts)) == own_bits(problem) == 16 * 12 + 16 * 4
+    assert own_bits(problem).tolist() == [16 * len(OWN.get(i, [])) + 16 * (i in OWN) for i in range(N)]
+    assert np.array_equal(np.concatenate([own_bits(part) for part in parts]), own_bits(problem))
 
 
 def test_weights_are_said_in_16_bits_in_the_units_of_the_data():

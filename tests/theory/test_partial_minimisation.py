@@ -30,7 +30,7 @@ def whole(rows, problem, x):
     return full
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared", "huber"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "huber", "squared hinge"])
 def test_lemma_the_minima_are_those_over_all_features(loss):
     rows = linear(loss)
     problem = ef.reduced(rows, L2)

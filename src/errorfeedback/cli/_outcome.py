@@ -113,7 +113,8 @@ class Outcome:
         """On the network, after every recorded round."""
         if self.links is None:
             return None
-        return elapsed(self.model.history_, *self.model.traffic_, self.links.of(self.model.clients_.tolist()))
+        up, down, after = self.model.traffic_
+        return elapsed(self.model.history_, up, down, self.links.of(self.model.clients_.tolist()), after)
 
     def _times(self, wire: Any) -> list[tuple[str, Any]]:
         if wire is None:

@@ -17,23 +17,30 @@ from errorfeedback.storage.history import COLUMNS, History
 HISTORY, CLIENTS = "history.json", "clients.json"
 
 
+WAYS = ("up", "down", "after")
+
+
 @dataclass(frozen=True, eq=False)
 class ClientTraffic:
-    """The clients by name; bits of the message up of each, and of its part of the model down in full, in a round."""
+    """The clients by name; bits of the message up of each, and of its part of the model down in full, in a round; and of
+    what it says after the last one."""
 
     names: Sequence[Any]
     up: PerClient
     down: PerClient
+    after: PerClient
 
     def write(self, path: Path) -> Path:
-        path.write_text(json.dumps({"names": self.names, "up": self.up.tolist(), "down": self.down.tolist()}), "utf-8")
+        ways = {way: getattr(self, way).tolist() for way in WAYS}
+        path.write_text(json.dumps({"names": self.names, **ways}), "utf-8")
         return path
 
     @classmethod
     def read(cls, path: Path) -> Self:
         given = _content(path)
-        made = cls(given["names"], *(PerClient(np.asarray(given[way], dtype=np.float64)) for way in ("up", "down")))
-        if not len(made.names) == len(made.up) == len(made.down) > 0:
+        given.setdefault("after", [0.0] * len(given["names"]))  # earlier versions had nothing to say then
+        made = cls(given["names"], *(PerClient(np.asarray(given[way], dtype=np.float64)) for way in WAYS))
+        if not len(made.names) == len(made.up) == len(made.down) == len(made.after) > 0:
             raise ValueError(f"{path}: {len(made.names)} clients with {len(made.up)} and {len(made.down)} messages")
         return made
 

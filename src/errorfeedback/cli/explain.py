@@ -27,7 +27,7 @@ COSTS = ("rounds", "stopped because", "bytes up per client", "bytes down per cli
 def explain(run: Path, network: Sequence[str], out: Path | None) -> None:
     """Say it, and write the page."""
     saved, clients, history = load_model(run), ClientTraffic.read(run / CLIENTS), history_of(run)
-    journey = Journey(history, clients.names, clients.up, clients.down)
+    journey = Journey(history, clients.names, clients.up, clients.down, clients.after)
     asked = {"yours": Links.parse(network)} if network else {}
     known = {name: Links({"*": link}) for name, link in LINKS.items()}
     costs = [journey.on(name, links) for name, links in {**asked, **known}.items()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from errorfeedback.core import Floats, Integers, Model
+from errorfeedback.core import Floats, Integers, Model, PerClient
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.reduced import Reduced
 from errorfeedback.problems.scaling import Scaled
@@ -34,7 +34,7 @@ def own_weights(problem: Problem, z: Model) -> tuple[Integers, Floats]:
     return columns, WORDS[inner.weight_bits].rounded(weights, counts)[0]
 
 
-def own_bits(problem: Reduced) -> int:
-    """What saying it takes, of all these clients."""
-    words = WORDS[problem.weight_bits]
-    return int(problem.recluses.sum()) * words.unit_bits + int(problem.own.sum()) * words.each
+def own_bits(problem: Reduced) -> PerClient:
+    """What saying it takes, of every client."""
+    words, sizes = WORDS[problem.weight_bits], problem.rows.support.sizes - problem.support.sizes
+    return PerClient((sizes > 0) * words.unit_bits + words.each * sizes)

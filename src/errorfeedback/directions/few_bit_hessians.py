@@ -256,6 +256,8 @@ def noise(answer: Hessians) -> float:
 def damped(triangle: Model, answer: Hessians, least: float, smallest: float = CONDITION) -> Metric | None:
     """With lambda = `least`, and no eigenvalue below the `smallest` share of the largest. None where nothing curves (all
     rows of a logistic loss are far from their threshold), or too much to be squared."""
+    if not triangle.any():
+        return None
     return (_apart if apart(answer.support.d) else _summed)(triangle, answer, least, smallest)
 
 

@@ -126,8 +126,9 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         What a client received in the whole run, on average.
     before_ : Before
         The part of both that crossed the network before the first round.
-    traffic_ : tuple of two ndarrays
-        Bits of every client's message up, and of its part of the model down in full precision, in one round.
+    traffic_ : tuple of three ndarrays
+        Bits of every client's message up, and of its part of the model down in full precision, in one round; and of what it
+        says after the last one.
     """
 
     loss: str
@@ -360,7 +361,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
             engine=engine,
             checkpoint=checkpoint,
         )
-        self.most_features_ = int(objective.problem.support.r)
+        self.most_features_ = objective.most
         self._set(trained, objective.models)
         if earlier is not None:
             self.history_ = earlier.history.followed_by(trained.run.history)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from sklearn.exceptions import ConvergenceWarning
 
+from errorfeedback.runtime.stopping import STUCK
+from errorfeedback.storage.history import History
+
 if TYPE_CHECKING:
     from errorfeedback.estimators.base import LinearEF21
 
@@ -19,6 +22,13 @@ class NotConvergedWarning(TrainingWarning, ConvergenceWarning):  # type: ignore[
     """The rounds ran out."""
 
 
+def share_left(history: History) -> float:
+    """Of all progress, by the last estimate; 0 where there is none."""
+    gap, f = history["estimated_gap"][-1], history["f"]
+    progress = max(f[0] - f[-1], 0.01 * abs(f[-1])) + gap
+    return float(gap / progress) if gap > 0 and progress > 0 else 0.0
+
+
 def doubts_about(model: LinearEF21) -> Iterator[tuple[type[TrainingWarning], str]]:
     """The kind of every doubt, and its sentence."""
     if model.n_iter_ >= model.max_iter and model.tol > 0:
@@ -26,6 +36,12 @@ def doubts_about(model: LinearEF21) -> Iterator[tuple[type[TrainingWarning], str
             NotConvergedWarning,
             f"not converged: all {model.n_iter_} rounds were run and the loss was still falling; allow more rounds "
             "(max_iter, --rounds) or a larger tolerance (tol, --tolerance)",
+        )
+    if model.stopped_.startswith(STUCK) and (left := share_left(model.history_)) > model.tol:
+        yield (
+            NotConvergedWarning,
+            f"not converged: {model.stopped_}, and an estimated {left:.1e} of all progress is left, more than tol = "
+            f"{model.tol:g}; bring the target and the features to sizes near 1, or use a larger penalty (l2)",
         )
     if isinstance(model.k, int) and model.k * model.max_iter < model.most_features_:
         yield (

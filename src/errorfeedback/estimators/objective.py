@@ -1,7 +1,8 @@
 """What is minimised: F(x) = f(x) + R(x), the mean loss over all rows plus a penalty that the server adds by itself.
 
 One function makes it, for `fit`, `train`, `inspect` and `compare`: the same rows at the same clients, the same scaling
-x = S z, the same penalty. The solver works on z; models are in the units of the data.
+x = S z, the same penalty. The solver works on z; models are in the units of the data. `fit` and `train` may leave features
+that only one client has to it (`own_features`), which changes neither F nor its minimum.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from errorfeedback.data.encoding import Derived
 from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.local_models import averaged_with_all
-from errorfeedback.estimators.own_features import OwnFeatures, own_features_left
+from errorfeedback.estimators.own_features import OwnFeatures, own_features_left, without
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
@@ -74,6 +75,16 @@ class Objective:
     def penalty(self, z: Model) -> float:
         """R alone."""
         return 0.0 if self.prox is None else self.prox.on(self.problem).value(self.problem.restrict(z))
+
+    @property
+    def features(self) -> int:
+        """How many numbers the model has that some client has a say in."""
+        return self.problem.d + (0 if self.own is None else len(self.own.columns))
+
+    @property
+    def most(self) -> int:
+        """Those of the client that has the most."""
+        return int((self.problem.support.sizes + (0 if self.own is None else self.own.sizes)).max())
 
     def names(self, features: Sequence[str], classes: Sequence[Any] | None = None) -> Sequence[str]:
         """What every column is called: features and the intercept, once for every class where each has its own model."""
@@ -130,6 +141,7 @@ def penalised(
     own = None
     if leave_own is not None and scaling is not None:
         scaling, own = yield from own_features_left(scaling, inside, leave_own)
+        begin = begin if own is None or begin is None else without(begin, own)
     part = rows if scaling is None else scaling
     _check_size(part, rows)
     names = np.concatenate((yield rows.names))

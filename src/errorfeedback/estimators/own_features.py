@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from errorfeedback.clients.own_weights import bits_for, own_bits
-from errorfeedback.core import Model, PerColumn
+from errorfeedback.core import Integers, Model, PerClient, PerColumn
 from errorfeedback.problems.conversation import Conversation
 from errorfeedback.problems.glm import GLM
 from errorfeedback.problems.reduced import irreducible, reduced
 from errorfeedback.problems.scaling import Scaled, down_bits
+from errorfeedback.runtime.begin import Begin
 from errorfeedback.runtime.ledger import ownership_bits
 
 SHARE = 1 / 2
@@ -27,16 +28,20 @@ MOST_WORK = 2.0**33
 """For Hessians of all clients: some seconds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OwnFeatures:
     """What features that were left to their clients are and cost, in bits of all clients."""
 
     share: float
     """Of all rows, that have one."""
+    columns: Integers
+    """Of the data."""
+    sizes: PerClient
+    """How many every client has."""
     listed: int
     """For saying at the start who has them."""
-    weights: int
-    """For saying at the end what their weights are."""
+    weights: PerClient
+    """For saying at the end what their weights are, every client."""
 
 
 def own_features_left(scaling: Scaled, l2: PerColumn, tolerance: float) -> Conversation[tuple[Scaled, OwnFeatures | None]]:
@@ -58,17 +63,26 @@ def own_features_left(scaling: Scaled, l2: PerColumn, tolerance: float) -> Conve
     assert scale is not None, "it is scaled"
     owned = ownership_bits(rows) - ownership_bits(inner)
     answer = rows.support.size + down_bits(support, scale, powers is not None)
-    said = yield owned, answer, own_bits(inner), inner.hessian_work
-    listed, down, weights, work = (sum(each) for each in zip(*said, strict=True))
+    said = yield owned, answer, inner.hessian_work, rows.support.sizes - support.sizes, own_bits(inner)
+    listed, down, work, sizes, weights = zip(*said, strict=True)
+    every = [PerClient(np.concatenate(each)) for each in (sizes, weights)]
+    own = OwnFeatures(share, rows.columns[~shared], every[0], sum(listed), every[1])
     made = Scaled(
         support=support,
         columns=inner.columns,
         width=rows.width,
         dtype=rows.dtype,
-        inner=replace(inner, with_hessians=work <= MOST_WORK),
+        inner=replace(inner, with_hessians=sum(work) <= MOST_WORK),
         scale=scale,
-        exchange=(scaling.exchange[0] + listed + weights, down),
+        exchange=(scaling.exchange[0] + own.listed + int(own.weights.sum()), sum(down)),
         powers=powers,
         reference=scaling.reference,
     )
-    return made, OwnFeatures(share, listed, weights)
+    return made, own
+
+
+def without(begin: Begin, own: OwnFeatures) -> Begin:
+    """A start in which own features are 0: nobody needs to know of any other."""
+    x = begin.x.copy()
+    x[own.columns] = 0.0
+    return replace(begin, x=x)

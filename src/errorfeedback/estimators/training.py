@@ -19,7 +19,6 @@ from errorfeedback.engines.base import Engine
 from errorfeedback.engines.local import Local
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
-from errorfeedback.estimators.own_features import OwnFeatures
 from errorfeedback.planner.network import Network, traffic
 from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
 from errorfeedback.planner.top_k_choice import chosen_top_k
@@ -132,11 +131,13 @@ class Trained:
     """The loss on held-out rows at x; nan without."""
     before: Before
     recipe: Recipe
+    after: PerClient
+    """Bits that every client sends after the last round."""
 
     @property
-    def traffic(self) -> tuple[PerClient, PerClient]:
-        """Bits of every client's message up and of its part of x down, in a round."""
-        return traffic(self.run.theory)
+    def traffic(self) -> tuple[PerClient, PerClient, PerClient]:
+        """Bits of every client's message up and of its part of x down, in a round, and of what it says after the last."""
+        return *traffic(self.run.theory), self.after
 
     @property
     def bytes_up(self) -> float:
@@ -204,8 +205,9 @@ def train(
     if objective.own is not None:
         columns, weights = engine.own_weights(objective.problem, z)
         x[columns] = weights
-        penalty += objective.l2 / 2 * float(weights @ weights)
-    return Trained(x, run, loss, penalty, judged, before, recipe)
+        penalty += objective.l2 / 2 * float(np.sum(x[objective.own.columns] ** 2))
+    after = PerClient(np.zeros(run.theory.n)) if objective.own is None else objective.own.weights
+    return Trained(x, run, loss, penalty, judged, before, recipe, after)
 
 
 def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
@@ -216,18 +218,19 @@ def _begun(checkpoint: Checkpoint) -> Conversation[bool]:
 def _before(objective: Objective, run: Result, start: Begin | None) -> Before:
     """What the first row of the books is made of."""
     n, asked = 8 * run.theory.n, 0 if start is None else start.bits
-    own, (up, down) = objective.own or OwnFeatures(0.0, 0, 0), setup_bits(objective.problem)
+    listed, weights = (0, 0) if objective.own is None else (objective.own.listed, int(objective.own.weights.sum()))
+    up, down = setup_bits(objective.problem)
     rough = run.stepsize.setup_bits(objective.problem) * run.theory.n
     owned = ownership_bits(objective.problem)
     first_up, first_down = (float(run.history[name][0]) for name in ("uplink_bits", "downlink_bits"))
     rest = first_up - up - rough - owned - asked
     return Before(
-        ownership=(owned + own.listed) / n,
-        scaling_up=(up - own.listed - own.weights) / n,
+        ownership=(owned + listed) / n,
+        scaling_up=(up - listed - weights) / n,
         scaling_down=down / n,
         smoothness=rough / n,
         own_model=asked / n,
-        own_weights=own.weights / n,
+        own_weights=weights / n,
         start_up=rest / n,
         start_down=(first_down - down) / n,
     )

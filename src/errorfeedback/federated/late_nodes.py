@@ -51,7 +51,7 @@ def fit_with(
 def _earlier(model: LinearEF21, before: Common, after: Common, came: Sequence[str]) -> Earlier:
     """The run so far, with a note of who came."""
     history, start = model.history_, _start(model, before, after)
-    clients, features = ((len(each.objective.clients), each.objective.problem.d) for each in (before, after))
+    clients, features = ((len(each.objective.clients), each.objective.features) for each in (before, after))
     note = (
         f"{', '.join(came)} joined after round {history['round'][-1]}: {clients[0]} clients with {clients[1]} features "
         f"became {features[0]} with {features[1]}"

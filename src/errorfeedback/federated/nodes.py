@@ -93,11 +93,14 @@ class Nodes(Engine):
         return PerClient(np.concatenate([each.losses for each in self.judgements if each is not None]))
 
     def own_weights(self, problem: Problem, x: Model) -> tuple[Integers, Floats]:
-        """Of the clients whose nodes are there; the weights that others alone have are not known, and stay 0."""
+        """Of the clients whose nodes are there; what others alone have is not known, and stays what it was at the start."""
         answers = self._asked("own", [content(x)] * self.count)
         gone = [self.transport.name(k) for k, answer in enumerate(answers) if answer is None]
         if gone:
-            LOG.warning("the weights of features that only clients of %s have are not known, and stay 0", ", ".join(gone))
+            LOG.warning(
+                "the weights of features that only clients of %s have are not known; they stay what they were at the start",
+                ", ".join(gone),
+            )
         taken, parts = np.isin(np.arange(problem.width), problem.columns), []
         for k, answer in enumerate(answers):
             if answer is not None:

@@ -206,22 +206,29 @@ class Wire:
         return self.pace.slowest(PerClient(sent), PerClient(down * down_share), rounds)
 
 
-def elapsed(history: History, up: PerClient, down: PerClient, networks: Sequence[Network]) -> Floats:
+def elapsed(
+    history: History, up: PerClient, down: PerClient, networks: Sequence[Network], after: PerClient | None = None
+) -> Floats:
     """Seconds on the wire until every recorded round: between two of them, those of the slowest client.
 
     `up` and `down`: what the clients send and receive in a round, in any unit. What comes before round 0 travels with it.
+    `after`: bits that they send in an exchange after the last round, which are on the books from the first one on.
     """
     wire = Wire(up, down, Pace.of(networks))
+    last = PerClient(np.zeros(wire.n)) if after is None else after
     curvature = np.diff(history["curvature_bits"], prepend=0)
     steps = zip(
         np.diff(history["round"], prepend=-1),
-        np.diff(history["uplink_bits"], prepend=0) - curvature,
+        np.diff(history["uplink_bits"], prepend=last.sum()) - curvature,
         np.diff(history["downlink_bits"], prepend=0),
         curvature,
         history["tellers"],
         strict=True,
     )
-    return np.cumsum([wire.seconds(*step) for step in steps])
+    seconds = np.cumsum([wire.seconds(*step) for step in steps])
+    if last.any():
+        seconds[-1] += wire.pace.slowest(last, PerClient(np.zeros(wire.n)))
+    return seconds
 
 
 def traffic(theory: Theory) -> tuple[PerClient, PerClient]:

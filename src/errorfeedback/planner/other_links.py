@@ -54,6 +54,8 @@ class Journey:
     names: Sequence[Any]
     up: PerClient
     down: PerClient
+    after: PerClient | None = None
+    """Bits of what each says after the last round."""
 
     def on(self, name: str, links: Links) -> LinkCost:
         """What it takes there."""
@@ -68,4 +70,4 @@ class Journey:
         return LinkCost(name, str(links), self._seconds(links), **parts, in_full=in_full)
 
     def _seconds(self, links: Links) -> float:
-        return float(elapsed(self.history, self.up, self.down, links.of(self.names))[-1])
+        return float(elapsed(self.history, self.up, self.down, links.of(self.names), self.after)[-1])

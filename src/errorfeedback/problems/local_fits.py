@@ -1,8 +1,8 @@
 """The minima of the clients' own problems, all clients at once: f_i on some or all of its rows, with a quadratic penalty.
 
-Newton steps with conjugate gradients inside, shortened until the value falls enough (Armijo). Where six halvings are not
-enough, as at the kinks of very long rows, the next step goes by quadratics above the losses (`Loss.above`). A client that is
-there waits for the others: what it finds is the same whoever they are.
+Newton steps with conjugate gradients inside, shortened until the value falls enough (Armijo). After one that more than six
+halvings had to shorten, as they must at the kinks of very long rows, the next goes by quadratics above the losses
+(`Loss.above`). A client that is there waits for the others: what it finds is the same whoever they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from errorfeedback.sums import dot
 
 CG, RESIDUAL = 40, 0.1
 """The most steps of conjugate gradients for a Newton step, and the share of the residual that ends them earlier."""
-ARMIJO, HALVINGS = 1e-4, 6
+ARMIJO, HALVINGS, MOST_HALVINGS = 1e-4, 6, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class LocalFits:
                 break
             p, zp, slope = self._newton_step(shares, penalty, w, z, live, kinked)
             t = np.ones(rows.n)
-            for _ in range(HALVINGS):
+            for _ in range(MOST_HALVINGS):
                 there, seen = Lifted(w + s.repeat(PerClient(t)) * p), z + np.repeat(t, counts) * zp
                 new = self.values(shares, penalty, there, seen)
                 refused = live & ~(new <= value + ARMIJO * t * slope)
@@ -64,8 +64,9 @@ class LocalFits:
             w = Lifted(np.where(np.repeat(went, s.sizes), there, w))
             z = np.where(np.repeat(went, counts), seen, z)
             value = PerClient(np.where(went, new, value))
-            live &= (refused & ~kinked) | (went & (-slope / 2 > enough))
-            kinked = refused
+            late = live & (t <= 0.5**HALVINGS)
+            live &= (late & ~kinked) | (went & (kinked | (-slope / 2 > enough)))
+            kinked = late & ~kinked
         return w, z
 
     def values(self, shares: PerRow, penalty: Lifted, w: Lifted, z: PerRow) -> PerClient:

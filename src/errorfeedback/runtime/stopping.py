@@ -111,6 +111,9 @@ class Estimate:
     """The largest ||g||^2."""
 
 
+STUCK = "no step lowers the loss any more"
+
+
 @dataclass(frozen=True)
 class EstimatedGap(Stop):
     """The estimate of what is left, g'Hg/2 at accepted points, is at most `tolerance` of all progress, twice in a row; or no
@@ -140,7 +143,7 @@ class EstimatedGap(Stop):
         if seen.share < MOST:
             return "", state
         if state.idle >= self.patience:
-            return f"no step lowers the loss any more, at round {seen.t}", state
+            return f"{STUCK}, at round {seen.t}", state
         if seen.gap is None or seen.gained is None:
             return "", state
         progress = max(seen.gained + seen.gap, 0.01 * abs(seen.loss))
