@@ -19,10 +19,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.estimator_checks import check_estimator
 
 from errorfeedback.estimators.classifier import EF21Classifier
+from errorfeedback.estimators.doubts import doubts_about
 from errorfeedback.estimators.objective import with_ones
 from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
 from errorfeedback.estimators.regressor import EF21Regressor
+from errorfeedback.runtime.stopping import STUCK
 from errorfeedback.storage.checkpoint import Checkpoint
+from errorfeedback.storage.history import History
 
 WEIGHTS = (
     "a weight of 2 and a row twice have the same optimum, but rows are dealt to clients one by one, so that the runs differ "
@@ -263,3 +266,12 @@ def test_the_intercept_is_a_last_column_of_ones_and_indices_stay_short(index):
     assert made.toarray().tolist() == np.column_stack([A.toarray(), np.ones(3)]).tolist()
     assert (made.indices.dtype, made.indptr.dtype) == (np.int32, np.int32)
     assert made.has_canonical_format
+
+
+@pytest.mark.parametrize(("gap", "doubted"), [(3e-6, True), (5e-7, False), (0.0, False)])
+def test_a_run_whose_steps_lower_nothing_before_its_tolerance_is_doubted(binary, gap, doubted):
+    model = EF21Classifier(tol=1e-6).fit(*binary)
+    model.stopped_ = f"{STUCK}, at round 9"
+    model.history_ = History([{"f": f, "estimated_gap": gap} for f in (1.5, 0.5)])
+    found = [text for _, text in doubts_about(model)]
+    assert any("not converged: no step lowers the loss any more, at round 9" in text for text in found) is doubted
