@@ -25,7 +25,7 @@ from errorfeedback.estimators.poisson_regressor import EF21PoissonRegressor
 from errorfeedback.estimators.regressor import EF21Regressor
 from errorfeedback.runtime.stopping import STUCK
 from errorfeedback.storage.checkpoint import Checkpoint
-from errorfeedback.storage.history import History
+from errorfeedback.storage.history import WHOLE, History
 
 WEIGHTS = (
     "a weight of 2 and a row twice have the same optimum, but rows are dealt to clients one by one, so that the runs differ "
@@ -272,6 +272,7 @@ def test_the_intercept_is_a_last_column_of_ones_and_indices_stay_short(index):
 def test_a_run_whose_steps_lower_nothing_before_its_tolerance_is_doubted(binary, gap, doubted):
     model = EF21Classifier(tol=1e-6).fit(*binary)
     model.stopped_ = f"{STUCK}, at round 9"
-    model.history_ = History([{"f": f, "estimated_gap": gap} for f in (1.5, 0.5)])
+    rows = [{"round": t, "f": f, "estimated_gap": gap} for t, f in enumerate((1.5, 0.5))]
+    model.history_ = History([row | dict.fromkeys(WHOLE - {"round"}, 0) for row in rows])
     found = [text for _, text in doubts_about(model)]
     assert any("not converged: no step lowers the loss any more, at round 9" in text for text in found) is doubted
