@@ -212,8 +212,14 @@ def test_refused_points_say_nothing_and_a_loss_that_no_step_lowers_ends_the_run(
         "",
         "an estimated 2.0e-09 of all progress is left at round 3",
     ]
-    said = estimated(STEEP, *[(1.0, None, 0.0)] * 4)
+    said = estimated((1.0, 1e-9, 1.0), *[(1.0, None, 0.0)] * 4)
     assert said == ["", "", "", "", "no step lowers the loss any more, at round 4"]
+
+
+def test_where_much_is_left_steps_have_three_times_as_long_to_be_shortened():
+    for gap, rounds in ((0.98e-3 * 0.01, 4), (1.02e-3 * 0.0101, 12), (1.0, 12)):
+        said = estimated((1.0, gap, 1.0), *[(1.0, None, 0.0)] * 12)
+        assert said.index(f"no step lowers the loss any more, at round {rounds}") == rounds, gap
 
 
 def test_what_was_not_known_of_clients_that_were_away_is_no_rise_and_thin_rounds_are_not_judged():

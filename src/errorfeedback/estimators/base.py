@@ -26,7 +26,7 @@ from errorfeedback.estimators.held_out import HeldOut, HeldOutRows, by_client
 from errorfeedback.estimators.objective import Objective, even, penalised, preparation, row_weights, with_ones
 from errorfeedback.estimators.parameters import RULES, Rule, check, show_all
 from errorfeedback.estimators.training import Trained, TrainingSettings, train
-from errorfeedback.planner.network import Links, Network
+from errorfeedback.planner.network import networks_of
 from errorfeedback.problems.conversation import Conversation, Seat
 from errorfeedback.problems.glm import GLM
 from errorfeedback.runtime.agreement import agree
@@ -351,7 +351,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 intercept=self.intercept,
                 rounds=self.max_iter if earlier is None else max(self.max_iter - earlier.rounds, 0),
                 seed=seed,
-                networks=self._networks(objective),
+                networks=networks_of(self.network, objective.clients.tolist()),
                 tolerance=self.tol,
             ),
             x0=fitting(self._last, objective.problem.width) if earlier is None else earlier.start,
@@ -377,13 +377,6 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
                 warnings.warn(text, kind, stacklevel=3)
         return self
 
-    def _networks(self, objective: Objective) -> tuple[Network, ...] | None:
-        """The link of every client."""
-        if self.network is None:
-            return None
-        texts = [self.network] if isinstance(self.network, str) else list(self.network)
-        return tuple(Links.parse(texts).of(objective.clients.tolist()))
-
     @property
     def _last(self) -> PerColumn | None:
         """The model that a warm start goes on from, one number per column of the data."""
@@ -400,15 +393,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _set(self, trained: Trained, models: int) -> None:
         self.become(trained.x, models)
-        self.n_iter_ = trained.run.rounds
-        self.history_ = trained.run.history
-        self.loss_ = trained.loss
-        self.penalty_ = trained.penalty
-        self.validation_loss_ = trained.validation_loss
-        self.before_ = trained.before
-        self.stopped_ = trained.run.stopped
-        self.returned_ = trained.run.returned
-        self.choice_ = trained.recipe.why
-        self.traffic_ = trained.traffic
-        self.bytes_up_ = trained.bytes_up
-        self.bytes_down_ = trained.bytes_down
+        run = trained.run
+        self.n_iter_, self.history_, self.stopped_, self.returned_ = run.rounds, run.history, run.stopped, run.returned
+        self.loss_, self.penalty_, self.validation_loss_ = trained.loss, trained.penalty, trained.validation_loss
+        self.before_, self.choice_, self.traffic_ = trained.before, trained.recipe.why, trained.traffic
+        self.bytes_up_, self.bytes_down_ = trained.bytes_up, trained.bytes_down

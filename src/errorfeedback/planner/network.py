@@ -159,6 +159,13 @@ class Links:
         return "; ".join(f"{name}: {network}" for name, network in self.classes.items())
 
 
+def networks_of(given: str | Sequence[str] | None, clients: Sequence[Any]) -> tuple[Network, ...] | None:
+    """The link of every client, by its name; None where nothing is given."""
+    if given is None:
+        return None
+    return tuple(Links.parse([given] if isinstance(given, str) else list(given)).of(clients))
+
+
 @dataclass(frozen=True, eq=False)
 class Pace:
     """What the links of all clients can do: (n,) arrays."""

@@ -94,7 +94,7 @@ class Budget(Stop):
         return "", None
 
 
-FLATTER = 100.0
+FLATTER, LONGER = 100.0, 3
 MOST = 0.9
 """The share of the clients that must have told for a round to be judged."""
 
@@ -109,6 +109,8 @@ class Estimate:
     idle: int = 0
     steepest: float = 0.0
     """The largest ||g||^2."""
+    much: bool = False
+    """More than the tolerance was left, by the last estimate."""
 
 
 STUCK = "no step lowers the loss any more"
@@ -117,7 +119,8 @@ STUCK = "no step lowers the loss any more"
 @dataclass(frozen=True)
 class EstimatedGap(Stop):
     """The estimate of what is left, g'Hg/2 at accepted points, is at most `tolerance` of all progress, twice in a row; or no
-    step has lowered the loss for `patience` rounds, so that its rounding is reached. A model that has seen the steepest
+    step has lowered the loss for `patience` rounds, so that its rounding is reached; for three times as many where much is
+    left by the last estimate, as a step may have to be shortened ten thousand times. A model that has seen the steepest
     curvature only believes that little is left everywhere: so ||g||^2 must be at most 100 `tolerance` of its largest, too.
 
     All progress is what the loss has fallen by and is still above its estimated minimum, or a hundredth of the loss itself
@@ -142,14 +145,15 @@ class EstimatedGap(Stop):
         state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else idle)
         if seen.share < MOST:
             return "", state
-        if state.idle >= self.patience:
+        if state.idle >= self.patience * (LONGER if state.much else 1):
             return f"{STUCK}, at round {seen.t}", state
         if seen.gap is None or seen.gained is None:
             return "", state
         progress = max(seen.gained + seen.gap, 0.01 * abs(seen.loss))
         steepest = max(state.steepest, seen.gradient2)
         small = seen.gap <= self.tolerance * progress and seen.gradient2 <= FLATTER * self.tolerance * steepest
-        state = replace(state, gap=seen.gap, times=state.times + 1 if small else 0, steepest=steepest)
+        much, times = seen.gap > self.tolerance * progress, state.times + 1 if small else 0
+        state = replace(state, gap=seen.gap, times=times, steepest=steepest, much=much)
         if state.times < 2:
             return "", state
         share = seen.gap / progress if progress else 0.0
