@@ -85,7 +85,8 @@ def top1(objective: Objective, target: float, most: int) -> dict[str, Curve]:
     problem, prox = as_problem(objective, power=1.0)
     stop = [There(problem, prox, target)]
     run = ef.solve(problem, ef.EF21(ef.TopK(1)), ef.Automatic(), rounds=most, prox=prox, stop=stop)
-    return {"K = 1": curve_of(run, np.ones(objective.n), objective.sizes.astype(np.float64))}
+    sizes = objective.sizes.astype(np.float64)
+    return {"K = 1": curve_of(run, np.ones(objective.n), sizes, sizes)}
 
 
 def as_problem(objective: Objective, *, power: float | None, l2: float = 0.0) -> tuple[Scaled, ef.ElasticNet]:
@@ -96,7 +97,7 @@ def as_problem(objective: Objective, *, power: float | None, l2: float = 0.0) ->
     return problem, ef.ElasticNet(l2=objective.l2 * problem.scale**2)
 
 
-def curve_of(run: Result, up_parts: Vector, down_parts: Vector, before_parts: Vector | None = None) -> Curve:
+def curve_of(run: Result, up_parts: Vector, down_parts: Vector, before_parts: Vector) -> Curve:
     """Exchanges are round 0 and those after it: what a client says of its features' curvature comes with the list of its
     features, which everybody's server needs, and the scale goes down with round 0. All clients' bits are shared out in
     proportion to the parts (those of the start, and what is said of own features at the end, to `before_parts`), Hessians
@@ -105,12 +106,12 @@ def curve_of(run: Result, up_parts: Vector, down_parts: Vector, before_parts: Ve
     up, down = (np.asarray(history[name], dtype=np.float64) / 8 for name in ("uplink_bits", "downlink_bits"))
     bent = np.asarray(history["curvature_bits"], dtype=np.float64) / 8
     pairs = down_parts * (down_parts + 1)
-    up_share, down_share, bent_share = (float(parts.max() / parts.sum()) for parts in (up_parts, down_parts, pairs))
+    every = (up_parts, down_parts, pairs, before_parts)
+    up_share, down_share, bent_share, first_share = (float(parts.max() / parts.sum()) for parts in every)
     before_up, before_down = (bits / 8 for bits in _before(run))
-    first = (up_parts if before_parts is None else before_parts) / np.sum(up_parts if before_parts is None else before_parts)
-    slowest = (up - bent - before_up) * up_share + before_up * float(first.max())
+    slowest = (up - bent - before_up) * up_share + before_up * first_share
     slowest += bent * bent_share * n / np.maximum(history["tellers"], 1)
-    slowest_down = (down - before_down) * down_share + before_down * float(first.max())
+    slowest_down = (down - before_down) * down_share + before_down * first_share
     rounds = np.asarray(history["round"], dtype=np.float64)
     return Curve(np.asarray(history["f"]), rounds + 1, up / n, down / n, slowest, slowest_down)
 

@@ -260,8 +260,7 @@ def fitted(engine, checkpoint=None, own=False):
     seat = engine.converse(seated)
     ends = [0, 2, 5, 6, 9] if seat.of == 4 else [9 * k // seat.of for k in range(5)]
     mine = (clients >= ends[seat.number]) & (clients < ends[seat.number + 1])
-    model = EF21Classifier(max_iter=20, tol=0)
-    model.fit(X[mine], y[mine], groups=clients[mine], engine=engine, checkpoint=checkpoint)
+    model = EF21Classifier(max_iter=20, tol=0).fit(X[mine], y[mine], clients[mine], engine=engine, checkpoint=checkpoint)
     assert ("are left to it" in model.choice_) is own
     return model
 

@@ -160,6 +160,19 @@ def test_what_cannot_be_left_to_clients_is_refused_with_the_reason(make, l2, why
         ef.reduced(rows, l2)
 
 
+@pytest.mark.parametrize(
+    ("l2", "words"), [(-1.0, "finite and not negative"), (np.inf, "finite and not negative"), (np.ones(3), r"shape \(3,\)")]
+)
+def test_penalties_that_are_none_are_refused(l2, words):
+    with pytest.raises(ValueError, match=words):
+        ef.reduced(linear("logistic"), l2)
+
+
+def test_only_rows_can_be_reduced():
+    with pytest.raises(ValueError, match="Scaled is no linear model of rows: reduce these first"):
+        ef.reduced(ef.scaled(linear("logistic")), 0.1)
+
+
 def test_minibatches_are_refused_and_hessians_that_are_too_much_work_are_not_offered():
     problem = ef.reduced(linear("logistic"), L2)
     with pytest.raises(ValueError, match="no gradients over some of the rows"):

@@ -29,6 +29,7 @@ from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient, PerCo
 from errorfeedback.problems.base import Bounded, CurvatureBound, Problem, Twice
 from errorfeedback.problems.glm import GLM, per_client
 from errorfeedback.problems.local_fits import LocalFits
+from errorfeedback.problems.ridged import curvatures_of
 from errorfeedback.problems.schur import ClientRows, along, eliminated
 from errorfeedback.sparsity.support import Support
 
@@ -224,11 +225,13 @@ def reduced(rows: GLM, l2: float | PerColumn) -> Reduced:
     >>> [part.round(3).tolist() for part in problem.own_parts(np.array([1.0]))]
     [[1, 2], [-0.192, 1.078], [1, 1]]
     """
-    weights = np.broadcast_to(np.asarray(l2, dtype=np.float64), (rows.width,))[rows.columns]
-    reason = irreducible(rows, Model(weights))
+    if not isinstance(rows, GLM):
+        raise ValueError(f"{type(rows).__name__} is no linear model of rows: reduce these first, and scale what comes of it")
+    weights = curvatures_of(rows, l2)
+    reason = irreducible(rows, weights)
     if reason:
         raise ValueError(f"own features cannot be left to their clients: {reason}")
-    return _over(rows, Model(weights))
+    return _over(rows, weights)
 
 
 def irreducible(rows: GLM, l2: Model) -> str:

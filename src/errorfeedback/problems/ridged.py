@@ -88,12 +88,17 @@ def ridged(problem: Problem, l2: float | PerColumn) -> Ridged:
     >>> bool(run.history["f"][-1] < run.history["f"][0])
     True
     """
+    return _over(problem, curvatures_of(problem, l2))
+
+
+def curvatures_of(problem: Problem, l2: float | PerColumn) -> Model:
+    """(d,): that of a quadratic penalty, for the active features."""
     weights = np.asarray(l2, dtype=np.float64)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(f"l2 = {l2}; a penalty must be finite and not negative")
     if weights.shape not in ((), (problem.width,)):
         raise ValueError(f"l2 has shape {weights.shape}; give one number, or one per column of the data, ({problem.width},)")
-    return _over(problem, Model(np.broadcast_to(weights, (problem.width,))[problem.columns].astype(problem.dtype)))
+    return Model(np.broadcast_to(weights, (problem.width,))[problem.columns].astype(problem.dtype))
 
 
 def _over(inner: Problem, l2: Model) -> Ridged:
