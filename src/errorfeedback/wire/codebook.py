@@ -107,6 +107,18 @@ class Codebook(Coding):
         round_block(out, largest, self.top, self.digits, LEAST[out.dtype])
         return out
 
+    def unit(self, largest: float, dtype: np.dtype[Any]) -> float:
+        """Of a block with that largest magnitude."""
+        return float(unit_for(largest, self.top, LEAST[dtype]))
+
+    def landing(self, told: Floats, x: Floats, unit: float) -> Floats:
+        """How x moves by steps that were told in this unit: by -x, to exactly 0, where -x would be told as the same."""
+        if not unit > 0.0:
+            return told
+        back = -x
+        round_to(back, unit, self.digits)
+        return np.where(told == back, -x, told)
+
     def encoded(self, values: Floats, units: Floats, counts: Integers) -> tuple[Patterns, Patterns]:
         codes = np.empty(len(values), dtype=np.uint64)
         _encode_blocks(values, counts, self.length, units, self.top, self.digits, self.each - 1, codes)
@@ -168,11 +180,17 @@ def nearest_level(q: float, digits: int) -> float:
 def round_block(values: Floats, largest: float, top: float, digits: int, least: float) -> float:
     """Round the values of a block, in place; its unit."""
     unit = unit_for(largest, top, least)
+    round_to(values, unit, digits)
+    return unit
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def round_to(values: Floats, unit: float, digits: int) -> None:
+    """Round to levels of this unit, in place."""
     per_unit = 1.0 / unit if unit > 0.0 else 0.0
     for p in range(len(values)):
         level = nearest_level(abs(values[p]) * per_unit, digits)
         values[p] = np.copysign(level * unit, values[p]) + 0.0  # no zero has a sign
-    return unit
 
 
 @numba.njit(cache=True, nogil=True)
