@@ -24,7 +24,7 @@ import numpy as np
 from errorfeedback.core import Floats, Integers, Model
 from errorfeedback.sums import dot
 
-LEFT = 1e-3
+LEFT = 1e-4
 """The share of the model's fall that may be left."""
 SWEEPS, JOINS = 1000, 20
 """The most sweeps, and how often features may join."""

@@ -197,7 +197,7 @@ class Compact:
 
     b: float
     metric: Metric
-    known: Secants = field(default_factory=lambda: NONE)
+    known: Secants = field(default_factory=lambda: Secants())
     middle: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def forms(self, vectors: Sequence[Vector]) -> Floats:

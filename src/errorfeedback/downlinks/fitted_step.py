@@ -75,21 +75,19 @@ class FittedStep(Downlink):
         wanted = step.vector(x)
         coding = self._coarsest(wanted, x, *_account(step, wanted, x, self.share))
         values, units = coding.rounded(wanted, np.array([len(x)]))
-        told = Broadcast(values, coding=coding, unit=float(units[0]))
-        step.taken = Model(self._move(x, told, ALL))
-        return told, None
+        broadcast = Broadcast(values, coding=coding, unit=float(units[0]))
+        step.taken = Model(self._move(x, broadcast, ALL))
+        return broadcast, None
 
-    def _move(self, x: Model, told: Broadcast, where: Any) -> Floats:
+    def _move(self, x: Model, broadcast: Broadcast, where: Any) -> Floats:
         """Go where the step leads, in place; how x moves."""
-        values, coding = told.values[where], told.coding
+        values, coding = broadcast.values[where], broadcast.coding
         if self.zeros and isinstance(coding, Codebook):
-            values = coding.landing(values, x[where], told.unit)
+            values = coding.landing(values, x[where], broadcast.unit)
         x[where] += values
         return values
 
-    def _coarsest(
-        self, wanted: Model, x: Model, costs_of: Callable[[Sequence[Vector]], Floats], allowed: float
-    ) -> Codebook:
+    def _coarsest(self, wanted: Model, x: Model, costs_of: Callable[[Sequence[Vector]], Floats], allowed: float) -> Codebook:
         """The coarsest coding that is allowed; the finest where none is."""
         codings, largest = self._menu, max(float(wanted.max()), -float(wanted.min()))
         for k in range(0, len(codings), AT_ONCE):

@@ -111,13 +111,13 @@ class Codebook(Coding):
         """Of a block with that largest magnitude."""
         return float(unit_for(largest, self.top, LEAST[dtype]))
 
-    def landing(self, told: Floats, x: Floats, unit: float) -> Floats:
-        """How x moves by steps that were told in this unit: by -x, to exactly 0, where -x would be told as the same."""
+    def landing(self, steps: Floats, x: Floats, unit: float) -> Floats:
+        """How x moves by steps in this unit: by -x, to exactly 0, where -x would be rounded to the same step."""
         if not unit > 0.0:
-            return told
+            return steps
         back = -x
         round_to(back, unit, self.digits)
-        return np.where(told == back, -x, told)
+        return np.where(steps == back, -x, steps)
 
     def encoded(self, values: Floats, units: Floats, counts: Integers) -> tuple[Patterns, Patterns]:
         codes = np.empty(len(values), dtype=np.uint64)
@@ -126,9 +126,11 @@ class Codebook(Coding):
 
     def decoded(self, values: Patterns, units: Patterns, counts: Integers, dtype: np.dtype[Any]) -> Floats:
         out = np.empty(len(values), dtype=dtype)
-        units_ = (units << np.uint64(CUT)).view(np.float64)
-        _decode_blocks(values, counts, self.length, units_, self.digits, self.each - 1, out)
+        _decode_blocks(values, counts, self.length, self.units(units), self.digits, self.each - 1, out)
         return out
+
+    def units(self, patterns: Patterns) -> Floats:
+        return np.asarray((patterns << np.uint64(CUT)).view(np.float64))
 
 
 MENU = tuple(Codebook(*form) for form in ((4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9), (24, 17)))
