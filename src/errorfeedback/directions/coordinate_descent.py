@@ -2,13 +2,15 @@
 
     y = argmin <g, y - x> + (y - x)'B(y - x)/2 + sum_j l1_j |y_j|,
 
-by coordinate descent: in turn every y_j goes to its minimum,
+by coordinate descent and Newton steps in turn. In a sweep every y_j goes to its minimum,
 
     y_j = shrink(y_j - slope_j / B_jj, l1_j / B_jj),    slope = g + B (y - x),    shrink(v, a) = sign(v) max(|v| - a, 0)
 
-(Friedman, Hastie and Tibshirani 2010; for quasi-Newton models Scheinberg and Tang 2016). Only features that are not 0 or
-whose slope exceeds l1_j can move at first; others join where their slope comes to exceed it. From sweep to sweep the fall
-shrinks by about the same factor, so that what is left is known: it ends where that is at most `LEFT` of all.
+(Friedman, Hastie and Tibshirani 2010; for quasi-Newton models Scheinberg and Tang 2016), which finds out who is 0 and on
+which side of 0 the others are, and creeps along valleys. With the signs given the model is a parabola; so then all that are
+not 0 go towards its minimum, as far as the first of them stays on its side. Only features that are not 0, or whose slope
+exceeds l1_j, take part at first; others join where their slope comes to exceed it. It ends where a sweep after a whole Newton
+step gains at most `LEFT` of all.
 
 The model is never above where it began, whatever is left: <g, s> + R(x + s) - R(x) <= -s'Bs/2 for s = y - x.
 """
@@ -25,9 +27,9 @@ from errorfeedback.core import Floats, Integers, Model
 from errorfeedback.sums import dot
 
 LEFT = 1e-4
-"""The share of the model's fall that may be left."""
-SWEEPS, JOINS = 1000, 20
-"""The most sweeps, and how often features may join."""
+"""The share of the model's fall that a last sweep may gain."""
+SWEEPS, TURNS, JOINS = 3, 100, 20
+"""Sweeps before a Newton step, the most turns of both, and how often features may join."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +40,27 @@ class Part:
     left: Floats
     right: Floats
 
-    @property
-    def diagonal(self) -> Floats:
-        return np.asarray(self.b + np.einsum("jk,jk->j", self.left, self.right))
+    def times(self, v: Floats) -> Floats:
+        return self.b * v + self.left @ (self.right.T @ v)
+
+    def solved(self, some: Integers, r: Floats) -> Floats:
+        """B^-1 r on some of them."""
+        left, right = self.left[some], self.right[some]
+        middle = self.b * np.eye(left.shape[1]) + right.T @ left  # Sherman, Morrison, Woodbury
+        return np.asarray((r - left @ np.linalg.solve(middle, right.T @ r)) / self.b)
+
+
+class DensePart(Part):
+    """B on some features, whole."""
+
+    def __init__(self, matrix: Floats) -> None:
+        super().__init__(0.0, matrix, np.eye(len(matrix)))
+
+    def times(self, v: Floats) -> Floats:
+        return self.left @ v
+
+    def solved(self, some: Integers, r: Floats) -> Floats:
+        return np.linalg.solve(self.left[np.ix_(some, some)], r)
 
 
 class Curved(Protocol):
@@ -58,10 +78,7 @@ def minimum(x: Model, g: Model, l1: Model, model: Curved) -> Floats:
     moving = (y != 0) | (np.abs(slopes) > l1)
     for _ in range(JOINS):
         some = np.flatnonzero(moving)
-        part = model.on(some, len(x))
-        own = y[some]
-        fallen = descend(slopes[some], l1[some], part.b, part.left, part.right, part.diagonal, fall, LEFT, own)
-        y[some] = own
+        y[some], fallen = _settled(model.on(some, len(x)), slopes[some], l1[some], y[some], fall)
         fall += fallen
         slopes = g + model.times(y - start)
         joining = (np.abs(slopes) > l1) & ~moving
@@ -71,23 +88,47 @@ def minimum(x: Model, g: Model, l1: Model, model: Curved) -> Floats:
     return y
 
 
+def _settled(part: Part, slopes: Floats, l1: Floats, y: Floats, before: float) -> tuple[Floats, float]:
+    """y on some features where the model has these slopes, and how far it has fallen by that."""
+    diagonal = part.b + np.einsum("jk,jk->j", part.left, part.right)
+    fall, whole = 0.0, False
+    for _ in range(TURNS):
+        at = y.copy()
+        fallen = sweep(slopes, l1, part.b, part.left, part.right, diagonal, y)
+        slopes, fall = slopes + part.times(y - at), fall + fallen
+        if whole and fallen <= LEFT * (before + fall):
+            break
+        at = y.copy()
+        fallen, whole = _newton(part, slopes, l1, y)
+        slopes, fall = slopes + part.times(y - at), fall + fallen
+    return y, fall
+
+
+def _newton(part: Part, slopes: Floats, l1: Floats, y: Floats) -> tuple[float, bool]:
+    """Move what is not 0 to its minimum with these signs, in place, or as far as all stay on their sides; how far the model
+    has fallen, and whether that was all of the way."""
+    some = np.flatnonzero(y)
+    signs = np.sign(y[some])
+    down = -(slopes[some] + l1[some] * signs)
+    try:
+        way = part.solved(some, down)
+    except np.linalg.LinAlgError:
+        return 0.0, True
+    slope = dot(down, way)
+    if not 0.0 < slope < np.inf:
+        return 0.0, True
+    crossing = way * signs < 0
+    reach = np.where(crossing, -y[some] / np.where(crossing, way, 1.0), np.inf)
+    t = min(1.0, float(reach.min()))
+    y[some] = np.where(reach <= t, 0.0, y[some] + t * way)
+    return (t - 0.5 * t * t) * slope, t == 1.0
+
+
 @numba.njit(cache=True, nogil=True)
-def descend(
-    slopes: Floats,
-    l1: Floats,
-    b: float,
-    left: Floats,
-    right: Floats,
-    diagonal: Floats,
-    before: float,
-    share: float,
-    y: Floats,
-) -> float:
-    """Move y, where the model has these slopes, in place; how far the model has fallen. `before`: how far it had."""
-    start, shares = y.copy(), np.zeros(right.shape[1])
-    fallen = last = 0.0
+def sweep(slopes: Floats, l1: Floats, b: float, left: Floats, right: Floats, diagonal: Floats, y: Floats) -> float:
+    """Some sweeps from y, where the model has these slopes, in place; how far it has fallen."""
+    start, shares, fallen = y.copy(), np.zeros(right.shape[1]), 0.0
     for _ in range(SWEEPS):
-        now = 0.0
         for j in range(len(y)):
             h, at = diagonal[j], y[j]
             if not h > 0.0:  # rounding has left no curvature
@@ -98,12 +139,8 @@ def descend(
             to = np.copysign(size, aim) if size > 0.0 else 0.0
             if to != at:
                 change = to - at
-                now -= change * (slope + 0.5 * h * change) + l1[j] * (abs(to) - abs(at))
+                fallen -= change * (slope + 0.5 * h * change) + l1[j] * (abs(to) - abs(at))
                 for k in range(len(shares)):
                     shares[k] += change * right[j, k]
                 y[j] = to
-        fallen += now
-        if now <= 0.0 or now * now <= share * (before + fallen) * max(last - now, 0.0):
-            break
-        last = now
     return fallen

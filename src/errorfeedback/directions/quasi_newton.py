@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from errorfeedback.core import Floats, Integers, Model
 from errorfeedback.directions.base import Promise
-from errorfeedback.directions.coordinate_descent import Part, minimum
+from errorfeedback.directions.coordinate_descent import DensePart, Part, minimum
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
 
@@ -65,7 +65,7 @@ class Metric(ABC):
     def part(self, model: Compact, some: Integers, d: int) -> Part:
         """The model on some of the d features."""
         w = model.wide(some)
-        return Part(0.0, model.b * self.matrix(some, d) - w @ model.middle @ w.T, np.eye(len(some)))
+        return DensePart(model.b * self.matrix(some, d) - w @ model.middle @ w.T)
 
     def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         """v' metric^-1 v of all vectors, all s_a' metric^-1 v, and all y_a' v."""

@@ -117,7 +117,7 @@ class Codebook(Coding):
             return steps
         back = -x
         round_to(back, unit, self.digits)
-        return np.where(steps == back, -x, steps)
+        return np.where((steps == back) & (np.abs(x) <= self.top * unit), -x, steps)
 
     def encoded(self, values: Floats, units: Floats, counts: Integers) -> tuple[Patterns, Patterns]:
         codes = np.empty(len(values), dtype=np.uint64)
