@@ -7,7 +7,7 @@ by coordinate descent and Newton steps in turn. In a sweep every y_j goes to its
     y_j = shrink(y_j - slope_j / B_jj, l1_j / B_jj),    slope = g + B (y - x),    shrink(v, a) = sign(v) max(|v| - a, 0)
 
 (Friedman, Hastie and Tibshirani 2010; for quasi-Newton models Scheinberg and Tang 2016), which finds out who is 0 and on
-which side of 0 the others are, and creeps along valleys. With the signs given the model is a parabola; so then all that are
+which side of 0 the others are, but creeps along valleys. With the signs given the model is a parabola; so then all that are
 not 0 go towards its minimum, as far as the first of them stays on its side. Only features that are not 0, or whose slope
 exceeds l1_j, take part at first; others join where their slope comes to exceed it. It ends where a sweep after a whole Newton
 step gains at most `LEFT` of all.
@@ -41,13 +41,16 @@ class Part:
     right: Floats
 
     def times(self, v: Floats) -> Floats:
-        return self.b * v + self.left @ (self.right.T @ v)
+        return product(self.b, self.left, self.right, v)
 
     def solved(self, some: Integers, r: Floats) -> Floats:
-        """B^-1 r on some of them."""
+        """B^-1 r on some of them (Sherman, Morrison and Woodbury); 0 where it cannot be told."""
         left, right = self.left[some], self.right[some]
-        middle = self.b * np.eye(left.shape[1]) + right.T @ left  # Sherman, Morrison, Woodbury
-        return np.asarray((r - left @ np.linalg.solve(middle, right.T @ r)) / self.b)
+        middle, shares = narrowed(self.b, left, right, r)
+        try:
+            return np.asarray((r - spread(left, np.linalg.solve(middle, shares))) / self.b)
+        except np.linalg.LinAlgError:
+            return np.zeros_like(r)
 
 
 class DensePart(Part):
@@ -56,11 +59,8 @@ class DensePart(Part):
     def __init__(self, matrix: Floats) -> None:
         super().__init__(0.0, matrix, np.eye(len(matrix)))
 
-    def times(self, v: Floats) -> Floats:
-        return self.left @ v
-
     def solved(self, some: Integers, r: Floats) -> Floats:
-        return np.linalg.solve(self.left[np.ix_(some, some)], r)
+        return solved_whole(self.left, some, r)
 
 
 class Curved(Protocol):
@@ -110,10 +110,7 @@ def _newton(part: Part, slopes: Floats, l1: Floats, y: Floats) -> tuple[float, b
     some = np.flatnonzero(y)
     signs = np.sign(y[some])
     down = -(slopes[some] + l1[some] * signs)
-    try:
-        way = part.solved(some, down)
-    except np.linalg.LinAlgError:
-        return 0.0, True
+    way = part.solved(some, down)
     slope = dot(down, way)
     if not 0.0 < slope < np.inf:
         return 0.0, True
@@ -144,3 +141,55 @@ def sweep(slopes: Floats, l1: Floats, b: float, left: Floats, right: Floats, dia
                     shares[k] += change * right[j, k]
                 y[j] = to
     return fallen
+
+
+@numba.njit(cache=True, nogil=True)
+def product(b: float, left: Floats, right: Floats, v: Floats) -> Floats:
+    """(b I + left right') v."""
+    shares = np.zeros(right.shape[1])
+    for j in range(len(v)):
+        for k in range(len(shares)):
+            shares[k] += v[j] * right[j, k]
+    return b * v + spread(left, shares)
+
+
+@numba.njit(cache=True, nogil=True)
+def spread(left: Floats, shares: Floats) -> Floats:
+    """left shares."""
+    out = np.empty(len(left))
+    for j in range(len(left)):
+        out[j] = dot(left[j], shares)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def narrowed(b: float, left: Floats, right: Floats, r: Floats) -> tuple[Floats, Floats]:
+    """b I + right' left, and right' r."""
+    middle, shares = b * np.eye(right.shape[1]), np.zeros(right.shape[1])
+    for j in range(len(r)):
+        for k in range(len(shares)):
+            shares[k] += right[j, k] * r[j]
+            for m in range(len(shares)):
+                middle[k, m] += right[j, k] * left[j, m]
+    return middle, shares
+
+
+@numba.njit(cache=True, nogil=True)
+def solved_whole(matrix: Floats, some: Integers, r: Floats) -> Floats:
+    """matrix^-1 r on some features, by Cholesky's factors; 0 where it is not positive definite. (LAPACK would wake up a pool
+    of threads for it, again and again.)"""
+    n = len(some)
+    root, out = np.empty((n, n)), r.copy()
+    for i in range(n):
+        for j in range(i):
+            root[i, j] = (matrix[some[i], some[j]] - dot(root[i, :j], root[j, :j])) / root[j, j]
+        left = matrix[some[i], some[i]] - dot(root[i, :i], root[i, :i])
+        if not left > 0.0:
+            return np.zeros(n)
+        root[i, i] = np.sqrt(left)
+        out[i] = (out[i] - dot(root[i, :i], out[:i])) / root[i, i]
+    for i in range(n - 1, -1, -1):
+        out[i] /= root[i, i]
+        for j in range(i):
+            out[j] -= out[i] * root[i, j]
+    return out

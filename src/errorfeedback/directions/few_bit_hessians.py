@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil, inf, log
 from typing import ClassVar
 
@@ -91,7 +92,11 @@ class Damped(Metric):
         return (self.vectors @ ((self.vectors.T @ (v / self.units)) * self.values)) / self.units
 
     def matrix(self, some: Integers, d: int) -> Floats:
-        rows = self.vectors[some] / self.units[some, None]
+        return self._whole[np.ix_(some, some)]
+
+    @cached_property
+    def _whole(self) -> Floats:
+        rows = self.vectors / self.units[:, None]
         return np.asarray((rows * self.values) @ rows.T)
 
 
