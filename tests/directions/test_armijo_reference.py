@@ -153,13 +153,13 @@ def test_steps_around_kinks_equal_the_reference(up, down, l2, visited, monkeypat
         )
         with np.errstate(over="ignore"):
             xs = reference.armijo(literal, start(ours), ROUNDS, C(literal), 20, rounding, l2, ours.lower_bound, l1=l1)
-            counts = compared(list(xs), account, visited, gap=1e-6)
-        assert counts[0] >= 6
+            counts = compared(list(xs), account, visited, gap=1e-5)
+        assert counts[0] >= 4
         totals += counts
         zeros += int((result.x == 0).sum())
-    assert totals[0] > 60
-    assert totals[1] >= 3
-    assert zeros >= 3
+    assert totals[0] > 30
+    assert totals[1] >= 1
+    assert zeros >= 12
 
 
 @pytest.mark.parametrize(("share", "answers"), [(3e-3, {4, 8}), (1e-4, {16})])
