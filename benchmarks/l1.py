@@ -3,9 +3,9 @@ the first-order steps that it took before: rounds, and kB up and down per client
 
     ERRORFEEDBACK_DATA=... python benchmarks/l1.py [--data a9a w5a] [--l1 1e-3 1e-4] [--seeds 1 2]
 
-Peers have the best of their steps and metrics in hindsight, each cell its own, and send 8 bytes a number (`racing.books`). We
-have what `train` chooses, for fewest bytes or for a link of 1M/10M/50ms. Ratios are ours over the best of the three peers',
-medians over the seeds; rows are dealt to 100 clients (a9a: 300). Settings were chosen on seed 0.
+Peers have the best of their steps and metrics in hindsight, each cell its own, and send 8 bytes a number (`racing.books`).
+We have what `train` chooses, for fewest bytes or for a link of 1M/10M/50ms. Ratios are ours over the best of the three
+peers', medians over the seeds; rows are dealt to 100 clients (a9a: 300). Settings were chosen on seed 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Proximal gradient steps, and FISTA with restarts (Beck and Teboulle 2009; O'Donoghue and Candes 2015): the best constant step
-of a grid 2^k / L in hindsight, in the data's units and scaled. Nobody needs the loss, and the last point need not be sent
-back: f(x_k) is reached after k exchanges.
+"""Proximal gradient steps, and FISTA with restarts (Beck and Teboulle 2009; O'Donoghue and Candes 2015): the best constant
+step of a grid 2^k / L in hindsight, in the data's units and scaled. Nobody needs the loss, and the last point need not be
+sent back: f(x_k) is reached after k exchanges.
 """
 
 from __future__ import annotations

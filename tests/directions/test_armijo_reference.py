@@ -138,8 +138,8 @@ def test_steps_around_kinks_equal_the_reference(up, down, l2, visited, monkeypat
     """With the model's minimum to the last digit, which the library usually does without."""
     monkeypatch.setattr(coordinate_descent, "LEFT", 0.0)
     totals, zeros, l1 = np.zeros(3, dtype=int), 0, 0.05
-    for name in PROBLEMS:
-        ours, literal = pair(**PROBLEMS[name])
+    for shape in PROBLEMS.values():
+        ours, literal = pair(**shape)
         (compressor, C), (downlink, rounding) = UP[up], DOWN_TO_ZERO[down]
         visited.clear()
         result, account = watched(

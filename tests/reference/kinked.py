@@ -1,5 +1,5 @@
-"""The lowest point of a quadratic model beside l1 weights: the signs by many accelerated proximal gradient steps, the rest by a linear
-system, and the conditions of optimality as a check.
+"""The lowest point of a quadratic model beside l1 weights: the signs by many accelerated proximal gradient steps, the rest
+by a linear system, and the conditions of optimality as a check.
 """
 
 from __future__ import annotations

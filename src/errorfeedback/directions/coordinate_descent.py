@@ -9,8 +9,8 @@ by coordinate descent and Newton steps in turn. In a sweep every y_j goes to its
 (Friedman, Hastie and Tibshirani 2010; for quasi-Newton models Scheinberg and Tang 2016), which finds out who is 0 and on
 which side of 0 the others are, but creeps along valleys. With the signs given the model is a parabola; so then all that are
 not 0 go towards its minimum, as far as the first of them stays on its side. Only features that are not 0, or whose slope
-exceeds l1_j, take part at first; others join where their slope comes to exceed it. It ends where a sweep after a whole Newton
-step gains at most `LEFT` of all.
+exceeds l1_j, take part at first; others join where their slope comes to exceed it. It ends where the sweeps after a whole
+Newton step gain at most `LEFT` of all.
 
 The model is never above where it began, whatever is left: <g, s> + R(x + s) - R(x) <= -s'Bs/2 for s = y - x.
 """
@@ -45,12 +45,13 @@ class Part:
 
     def solved(self, some: Integers, r: Floats) -> Floats:
         """B^-1 r on some of them (Sherman, Morrison and Woodbury); 0 where it cannot be told."""
-        left, right = self.left[some], self.right[some]
+        left, right = np.asarray(self.left[some]), np.asarray(self.right[some])
         middle, shares = narrowed(self.b, left, right, r)
         try:
-            return np.asarray((r - spread(left, np.linalg.solve(middle, shares))) / self.b)
+            known = np.linalg.solve(middle, shares).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
             return np.zeros_like(r)
+        return np.asarray((r - spread(left, known)) / self.b)
 
 
 class DensePart(Part):

@@ -197,7 +197,7 @@ class Compact:
 
     b: float
     metric: Metric
-    known: Secants = field(default_factory=lambda: Secants())
+    known: Secants = field(default_factory=lambda: NONE)
     middle: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def forms(self, vectors: Sequence[Vector]) -> Floats:
@@ -276,7 +276,8 @@ class Secants:
         return np.asarray(dtrtrs(self.sy, right, trans=int(transposed))[0])
 
 
-PLAIN, NONE = Plain(), Secants()
+PLAIN = Plain()
+NONE: Secants = Secants()
 
 
 def _bordered(table: Floats, row: Floats, column: Floats) -> Floats:
