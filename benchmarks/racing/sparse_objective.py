@@ -1,8 +1,8 @@
 """The objective of sparse models: f(x) = mean logistic loss + l1 ||x||_1, the intercept penalised like the others.
 
 What of f is smooth, and its gradient, is what clients tell; l1 is the server's. f* comes from exact proximal (quasi-)Newton
-steps of the library, and is certified by a dual point, of which the library knows nothing: where u_r = P(wrong) in row r, shrunk
-until |A'(y u)/m| <= l1, f* is at least the mean of the binary entropies H(u_r).
+steps of the library, and is certified by a dual point, of which the library knows nothing: where u_r = P(wrong) in row r,
+shrunk until |A'(y u)/m| <= l1, f* is at least the mean of the binary entropies H(u_r).
 """
 
 from __future__ import annotations
