@@ -67,9 +67,8 @@ def watched(problem, method, *, rounds, rule=None, **options):
 
 
 def few_bits(problem, direction, rounds=ROUNDS, up=FEW, **options):
-    return watched(
-        problem, ef.EF21(up, "compressed"), rounds=rounds, direction=direction, downlink=ef.FittedStep(), **options
-    )
+    options = {"downlink": ef.FittedStep()} | options
+    return watched(problem, ef.EF21(up, "compressed"), rounds=rounds, direction=direction, **options)
 
 
 def full_precision(problem, rounds=ROUNDS, **options):

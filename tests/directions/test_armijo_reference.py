@@ -11,6 +11,7 @@ from descending import watched
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.directions import coordinate_descent
 from errorfeedback.directions.base import Asking
 from errorfeedback.stepsizes.base import Verdict
 
@@ -121,6 +122,44 @@ def test_steps_along_the_estimate_with_armijo_equal_the_reference(up, down, visi
         totals += compared(literal, account, visited)
     assert totals[0] > 120
     assert totals[1] >= 5
+
+
+DOWN_TO_ZERO = {
+    "whole": (ef.Whole(), lambda s, B, x, g, l1: s),
+    "fitted": (ef.FittedStep(zeros=True), reference.FittedZeros(0.1)),
+    "from 8 bits": (ef.FittedStep(share=1e-3, zeros=True), reference.FittedZeros(1e-3)),
+}
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.02])
+@pytest.mark.parametrize("down", DOWN_TO_ZERO)
+@pytest.mark.parametrize("up", UP)
+def test_steps_around_kinks_equal_the_reference(up, down, l2, visited, monkeypatch):
+    """With the model's minimum to the last digit, which the library usually does without."""
+    monkeypatch.setattr(coordinate_descent, "LEFT", 0.0)
+    totals, zeros, l1 = np.zeros(3, dtype=int), 0, 0.05
+    for shape in PROBLEMS.values():
+        ours, literal = pair(**shape)
+        (compressor, C), (downlink, rounding) = UP[up], DOWN_TO_ZERO[down]
+        visited.clear()
+        result, account = watched(
+            ours,
+            ef.EF21(compressor, "compressed"),
+            rounds=ROUNDS,
+            direction=ef.LBFGS(),
+            downlink=downlink,
+            prox=ef.ElasticNet(l1, l2),
+            x0=start(ours),
+        )
+        with np.errstate(over="ignore"):
+            xs = reference.armijo(literal, start(ours), ROUNDS, C(literal), 20, rounding, l2, ours.lower_bound, l1=l1)
+            counts = compared(list(xs), account, visited, gap=1e-5)
+        assert counts[0] >= 4
+        totals += counts
+        zeros += int((result.x == 0).sum())
+    assert totals[0] > 30
+    assert totals[1] >= 1
+    assert zeros >= 12
 
 
 @pytest.mark.parametrize(("share", "answers"), [(3e-3, {4, 8}), (1e-4, {16})])

@@ -105,6 +105,30 @@ def test_answers_as_fine_as_the_step_have_the_same_bits_everywhere_and_are_count
         assert_same_bits(one, ef.resume(folder, engine=[ef.Local(2), Bytewise(3)][before // 2 % 2]))
 
 
+KINKS = {"prox": ef.ElasticNet(l1=5e-3, l2=1e-3), "downlink": ef.FittedStep(zeros=True)}
+
+
+@each_direction
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_around_kinks_have_the_same_bits_wherever_the_clients_live_and_end_at_0_on_both_sides(name, dtype):
+    one = run(problem(dtype), name, engine=ef.Local(1), **KINKS)
+    assert 0 < (one.x == 0).sum() < 15
+    for engine in (ef.Local(3), ef.Threads(2), Bytewise(1), Bytewise(3), Bytewise(2, twice=True)):
+        other = run(problem(dtype), name, engine=engine, **KINKS)
+        assert_same_bits(one, other)
+        if isinstance(engine, Bytewise):
+            assert_counted(engine, other)
+
+
+def test_steps_around_kinks_cost_no_bit_more():
+    """Of the same coding; the rule for zeros is a rule, and no code."""
+    made, sent = problem(), []
+    for zeros in (True, False):
+        down = ef.FittedStep(least=24, zeros=zeros)
+        sent.append(run(made, "LBFGS", rounds=1, **KINKS | {"downlink": down}).history["downlink_bits"][-1])
+    assert sent[0] == sent[1]
+
+
 @each_direction
 def test_scaled_features_and_steps_along_the_estimate_too(name):
     engine = Bytewise(3)
@@ -139,13 +163,15 @@ class StopError(Exception):
     """In the middle of a run."""
 
 
+@pytest.mark.parametrize("more", [{}, KINKS], ids=["smooth", "kinks"])
 @pytest.mark.parametrize("name", ["LBFGS", "every round", "start", "late"])
-def test_a_run_goes_on_from_any_round_with_the_same_bits(name, tmp_path, monkeypatch):
+def test_a_run_goes_on_from_any_round_with_the_same_bits(name, more, tmp_path, monkeypatch):
     """Also between a step that was refused and its next try, while all stand, and with Hessians on the way."""
     verdicts, verdict = [], ef.Armijo.verdict
     monkeypatch.setattr(ef.Armijo, "verdict", lambda rule, state: verdicts.append(verdict(rule, state)) or verdicts[-1])
     rounds = 12
-    whole = run(problem(), name, rounds=rounds)
+    more = more and more | {"x0": 25 * np.random.default_rng(1).standard_normal(15)}
+    whole = run(problem(), name, rounds=rounds, **more)
     asked = np.diff(whole.history["uplink_bits"])
     assert (asked.max() > asked.min()) == (name != "LBFGS")
     assert {Verdict.KEEP, Verdict.RETRY} <= set(verdicts[:rounds])
@@ -165,6 +191,7 @@ def test_a_run_goes_on_from_any_round_with_the_same_bits(name, tmp_path, monkeyp
                 watch=stop,
                 engine=engines[-before % 4],
                 checkpoint=ef.Checkpoint(folder, every=1),
+                **more,
             )
         seen = []
         assert_same_bits(whole, ef.resume(folder, engine=engines[before % 4], watch=seen.append))

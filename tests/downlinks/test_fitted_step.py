@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import reference
 
 import errorfeedback as ef
-from errorfeedback.downlinks.base import Step
+from errorfeedback.downlinks.base import Broadcast, Step
 from errorfeedback.sums import Quadratic
 
 COUNT = 20
@@ -78,6 +79,86 @@ def test_a_share_that_is_off_is_noticed():
             rng = np.random.default_rng(1)
             runs.append([sent(ef.FittedStep(share=share), rng, B=curvature(rng))[2] for _ in range(400)])
         assert runs[0] != runs[1]
+
+
+def kinked(downlink, rng, gamma=1.0, dtype=np.float64, near=1.0):
+    """A step to where the model is lowest beside l1, from a point with zeros near those that are wanted; and what it
+    loses of the model's fall, by the definition."""
+    B, x = curvature(rng), (near * rng.standard_normal(COUNT) * (rng.random(COUNT) < 0.6)).astype(dtype)
+    l1, g = rng.random(COUNT), rng.standard_normal(COUNT).astype(dtype)
+    direction = (x - reference.lowest(x, g, B, l1)).astype(dtype)
+    before, rough = x.copy(), ef.ElasticNet(l1)
+    model = replace(believing(B), g=g)
+    step = Step(direction, gamma, None, np.empty_like(x), True, lambda: model, rough)
+    broadcast, _ = downlink.send(None, x, step)
+    assert np.array_equal(x, before + step.taken)
+
+    def rise(s):
+        s = s.astype(np.float64)
+        return g @ s + s @ B @ s / 2 + l1 @ (np.abs(before + s) - np.abs(before))
+
+    return before, -gamma * direction, step.taken, broadcast, rise
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.3])
+@pytest.mark.parametrize("share", [0.01, 0.1])
+def test_around_kinks_its_coding_keeps_all_but_the_share_of_the_fall(share, gamma):
+    rng, edge = np.random.default_rng(0), []
+    downlink = ef.FittedStep(share=share, zeros=True)
+    for _ in range(150):
+        before, wanted, taken, broadcast, rise = kinked(downlink, rng, gamma)
+        assert rise(wanted) < 0
+        place = downlink.codings.index(broadcast.coding)
+        if place < len(downlink.codings) - 1:
+            edge.append(1 - rise(taken) / rise(wanted))
+        for coarser in downlink.codings[:place]:
+            values, units = coarser.rounded(wanted, np.array([COUNT]))
+            edge.append(1 - rise(coarser.landing(values, before, float(units[0]))) / rise(wanted))
+            assert edge[-1] > share * (1 - 1e-9)
+    below, above = max(e for e in edge if e <= share), min(e for e in edge if e > share)
+    assert 0.85 * share < below <= share * (1 + 1e-9)
+    assert above < 1.15 * share
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_wanted_zero_is_reached_exactly_in_every_coding(dtype):
+    for least in (4, 5, 6, 7, 8, 10, 12, 16, 24):
+        rng, zeros, downlink = np.random.default_rng(least), 0, ef.FittedStep(share=0.99, least=least, zeros=True)
+        for _ in range(20):
+            before, wanted, taken, broadcast, _ = kinked(downlink, rng, dtype=dtype)
+            assert taken.dtype == dtype
+            at_zero = before + wanted == 0
+            assert (before + taken)[at_zero].tolist() == [0.0] * at_zero.sum()
+            zeros += int((at_zero & (before != 0)).sum())
+            other = before.copy()  # what a client does with what it has heard
+            downlink.receive(None, other, replaced(broadcast))
+            assert np.array_equal(other, before + taken)
+        assert zeros > 20
+
+
+def replaced(broadcast):
+    """As it comes from the wire."""
+    return Broadcast(broadcast.values.copy(), np.arange(COUNT), (), broadcast.coding, broadcast.unit)
+
+
+def test_without_the_rule_few_wanted_zeros_are_reached():
+    """Negative control."""
+    missed, rng = 0, np.random.default_rng(0)
+    for _ in range(20):
+        before, wanted, taken, _, _ = kinked(ef.FittedStep(), rng)
+        at_zero = (before + wanted == 0) & (before != 0)
+        missed += int((before + taken)[at_zero].astype(bool).sum())
+    assert missed > 20
+
+
+def test_a_step_ends_at_0_only_where_all_of_the_way_is_in_reach_of_its_levels():
+    """-1.4 would be rounded to the top level, 1, too; but who wanted to go there would have had a larger unit. And a step of
+    0 in everything is none: x stays."""
+    coding, x = ef.FittedStep().codings[0], np.array([1.4, 1.0, 0.98, -1.0, 0.001, 0.0])
+    steps, units = coding.rounded(np.array([-1.0, -1.0, -1.0, -1.0, 0.0, 0.0]), np.array([6]))
+    landed = x + coding.landing(steps, x, float(units[0]))
+    assert (landed == 0).tolist() == [False, True, True, False, True, True]
+    assert coding.landing(np.zeros(6), x, 0.0).tolist() == [0.0] * 6
 
 
 def test_a_proximal_term_and_single_precision():

@@ -148,7 +148,6 @@ def test_the_slopes_of_hinges_against_the_rest_are_finite_differences():
 BAD = {
     "the target has -1, and counts are at least 0": lambda X, y: ef.EF21PoissonRegressor().fit(X, y - 1),
     "k = 3 takes first-order steps": lambda X, y: ef.EF21PoissonRegressor(k=3).fit(X, y),
-    "l1 = 0.1 takes first-order steps": lambda X, y: ef.EF21PoissonRegressor(l1=0.1).fit(X, y),
     "loss = 'hinge'; it must be one of 'logistic', 'squared_hinge'": lambda X, y: ef.EF21Classifier(loss="hinge").fit(X, y),
     "loss = 'poisson'; it must be one of 'squared', 'huber'": lambda X, y: ef.EF21Regressor(loss="poisson").fit(X, y),
     "huber_width = 0; it must be a finite number above 0": lambda X, y: ef.EF21Regressor(huber_width=0).fit(X, y),

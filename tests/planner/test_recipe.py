@@ -4,10 +4,12 @@ clients as will do, by time of all.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import errorfeedback as ef
 from errorfeedback.planner import recipe as recipe_module
@@ -33,6 +35,26 @@ def test_hessians_are_for_bounded_losses_of_one_score(name):
     recipe = few_bits(problem, None, 1e-6)
     assert type(recipe.direction) is direction
     assert ("Hessians are out of the question" in recipe.why) is (direction is ef.LBFGS)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_with_l1_steps_can_end_at_0_and_all_else_is_the_same(name):
+    problem, _ = PROBLEMS[name]
+    smooth, kinked = (few_bits(problem, None, 1e-6, None, prox) for prox in (ef.ElasticNet(l2=0.1), ef.ElasticNet(0.1, 0.1)))
+    assert kinked.downlink == replace(smooth.downlink, zeros=True)
+    assert (kinked.method, kinked.stepsize, kinked.direction) == (smooth.method, smooth.stepsize, smooth.direction)
+    assert "proximal" in kinked.why
+    assert "proximal" not in smooth.why
+
+
+def test_with_l1_hessians_of_more_than_1500_features_are_not_asked_for():
+    """A step around kinks needs them added up."""
+    rows, d, link = 4000, 1600, [ef.Network(1e9, 1e9, 0.05)] * 4000
+    A = sparse.random_array((rows, d), density=4 / d, rng=np.random.default_rng(0), format="csr")
+    A = sparse.csr_array(A + sparse.csr_array((np.ones(rows), (np.arange(rows), np.arange(rows) % d)), shape=(rows, d)))
+    problem = ef.logistic(A, np.arange(rows) % 2, np.arange(rows))
+    assert isinstance(few_bits(problem, link, 1e-6).direction, ef.Curvature)
+    assert isinstance(few_bits(problem, link, 1e-6, None, ef.ElasticNet(0.1)).direction, ef.LBFGS)
 
 
 def like_rows(n, m, d):

@@ -6,6 +6,7 @@ features J_i. A compressor is a function (u, i, t) -> dense vector, where u is i
 
 from reference.compressors import *  # noqa: F403
 from reference.dual import *  # noqa: F403
+from reference.kinked import *  # noqa: F403
 from reference.local import *  # noqa: F403
 from reference.methods import *  # noqa: F403
 from reference.problems import *  # noqa: F403

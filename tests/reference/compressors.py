@@ -143,8 +143,16 @@ class small_floats(Sequence):
 def rounded_block(values, levels):
     """The nearest level of every entry (the larger of two), in units of the largest over the top level, rounded up to 6
     binary digits."""
+    return in_units(values, unit_of(values, levels), levels)
+
+
+def unit_of(values, levels):
     digits, exponent = math.frexp(max(abs(v) for v in values) / levels[-1])
-    unit = math.ldexp(math.ceil(digits * 2**6) / 2**6, exponent)
+    return math.ldexp(math.ceil(digits * 2**6) / 2**6, exponent)
+
+
+def in_units(values, unit, levels):
+    """The nearest level of every entry."""
     if unit == 0:
         return [0.0] * len(values)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reference.compressors import few_bits, nearest_float, powers_of_two, rounded_block, small_floats
+from reference.compressors import few_bits, in_units, nearest_float, powers_of_two, rounded_block, small_floats, unit_of
+from reference.kinked import lowest, shortest_subgradient
 from reference.methods import mean
 from reference.problems import Reference
 
@@ -62,6 +63,13 @@ class Secant:
             self.learn(x, g)
         self.x, self.g = x, g
 
+    def aim(self, x, l1):
+        """Away from where the model is lowest."""
+        if not l1:
+            return self.H() @ self.g
+        B = self.B()
+        return shortest_subgradient(x, self.g, l1) if B is None else x - lowest(x, self.g, B, l1)
+
     def B(self):
         """None: nothing is known."""
         return None if self.scale is None else direct_bfgs(self.pairs, np.linalg.inv(self.H0()))
@@ -96,6 +104,33 @@ class FittedSteps:
         return taken
 
 
+@dataclass
+class FittedZeros(FittedSteps):
+    """Steps that end at 0 where -x would be told as the same, in the coarsest of these in which the model falls by all but
+    that share."""
+
+    def __call__(self, s, B, x, g, l1):
+        def rise(s):
+            return g @ s + s @ B @ s / 2 + l1 * (np.abs(x + s) - np.abs(x)).sum()
+
+        for self.bits, digits in COARSE_TO_FINE:
+            taken = ending_at_zero(s, x, small_floats(self.bits - 1 - digits, digits))
+            if B is None and (taken - s) @ (taken - s) <= self.share * s @ s:
+                break
+            if B is not None and rise(taken) <= (1 - self.share) * rise(s):
+                break
+        return taken
+
+
+def ending_at_zero(s, x, levels):
+    """-x is told in the unit of s, as far as its levels go."""
+    unit = unit_of(s, levels)
+    if not unit:
+        return np.zeros_like(s)
+    taken, back = (np.array(in_units(v, unit, levels)) for v in (s, -x))
+    return np.where((taken == back) & (np.abs(x) <= levels[-1] * unit), -x, taken)
+
+
 def fitted_answer(problem, steps, block):
     """4 bits an entry after a step in at most 6 bits, 8 bits in at most 8, 16 in at most 16, 24 in more."""
     levels = {6: powers_of_two(4), 8: small_floats(4, 3), 16: small_floats(6, 9), 24: small_floats(6, 17)}
@@ -107,15 +142,16 @@ def fitted_answer(problem, steps, block):
     return compress
 
 
-def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None, silent=frozenset(), kept_pairs=2):  # noqa: PLR0915  (a literal account)
+def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=None, silent=frozenset(), kept_pairs=2, l1=0.0):  # noqa: PLR0915  (a literal account)
     """EF21 from compressed gradients; a quasi-Newton step is taken where F falls by 1e-4 of what was promised, undone
     otherwise and tried again at most half as long (a tenth where F is far off); everybody stands after the third
     refusal. After a refusal no step is longer than four times the last accepted one, until one is accepted that is
     shorter than nine tenths of that. Yields (x, F, accepted) where the clients answer. `curvature(t, x)`: H0 where clients
     are asked for their Hessians (`HessianEstimates`), or None; `kept_pairs` outlive it. Clients that are `silent`, (t, i),
     change by <g_i, step> and by what those who tell at both its ends change beyond that, on average; so does, over the
-    step, one that was silent where it began."""
-    n = problem.n
+    step, one that was silent where it began. With l1 steps lead to the lowest point of the model beside l1 ||x||_1 (down the
+    shortest subgradient where nothing is known), and what they promise is <g, s> + l1 (||x + s||_1 - ||x||_1)."""
+    n, around = problem.n, (lambda: (kept, secant.g, l1)) if l1 else tuple
     losses, there = [0.0] * n, [True] * n  # at the last accepted point
     clients = kept_clients = [np.zeros_like(x) for _ in range(n)]
     secant, gamma, refusals, step = Secant(memory), None, 0, None
@@ -130,13 +166,14 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
         here = [told[i] if now[i] else guess[i] + rest for i in range(n)]
         sent = [C(problem.gradient_i(i, x) - clients[i], i, t) if now[i] else np.zeros_like(x) for i in range(n)]
         clients = [clients[i] + sent[i] for i in range(n)]
-        g, value = mean(clients) + l2 * x, mean(here) + l2 / 2 * x @ x
+        g, value = mean(clients) + l2 * x, mean(here) + l2 / 2 * x @ x + l1 * np.abs(x).sum()
         news = mean(sent) - mean([sent[i] for i in both] or [0 * x])
         surprise = sum(told[i] - guess[i] - rest for i in back) / n
         before = math.nan if best is None else best + surprise if both else -math.inf
         asked = None if curvature is None else curvature(t, x)
         newest = newest if asked is None else asked
-        accepted = step is None or value <= before + 1e-4 * min(step @ secant.g, 0.0) + 16 * 2.0**-52 * abs(best)
+        slope = 0.0 if step is None else step @ secant.g + l1 * (np.abs(x) - np.abs(kept)).sum()
+        accepted = step is None or value <= before + 1e-4 * min(slope, 0.0) + 16 * 2.0**-52 * abs(best)
         yield x, value, accepted
         if accepted:
             stands = step is None and t > 0
@@ -146,7 +183,7 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
                 secant.scale = secant.scale if stands and secant.metric is not None else 1.0
                 secant.metric, newest = newest, None
                 secant.pairs = secant.pairs[-kept_pairs:] if kept_pairs else []
-            direction = secant.H() @ g
+            direction = secant.aim(x, l1)
             if step is not None:
                 length = np.linalg.norm(step)
                 longest = 4 * length if refused or length >= 0.9 * longest else math.inf if length else longest
@@ -154,23 +191,23 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
             if secant.scale is not None:
                 gamma = min(1.0, longest / np.linalg.norm(direction))
             elif gamma is None:
-                gamma = (value - floor) / (4 * g @ direction)
+                gamma = (value - floor) / (4 * (direction if l1 else g) @ direction)
             else:
                 gamma = min(gamma if stands else 2 * gamma, longest / np.linalg.norm(direction))
             best, kept, kept_clients, refusals, losses, there = value, x, clients, 0, here, now
         else:
             if np.linalg.norm(g - news) <= 1e4 * np.linalg.norm(secant.g):
                 secant.learn(x, g - news)
-            cut = 0.5 if value - before <= 1e3 * abs(step @ secant.g) else 0.1
+            cut = 0.5 if value - before <= 1e3 * abs(slope) else 0.1
             longest, refused = min(longest, cut * np.linalg.norm(step)), True
-            direction, clients, x = secant.H() @ secant.g, kept_clients, kept
+            direction, clients, x = secant.aim(kept, l1), kept_clients, kept
             if refusals == 2:
                 gamma, refusals, step = gamma / 4, 0, None
-                down(np.zeros_like(x), None)  # nobody moves
+                down(np.zeros_like(x), None, *around())  # nobody moves
                 continue
             own = gamma if secant.scale is None else 1.0
             gamma, refusals = min(own, longest / np.linalg.norm(direction)), refusals + 1
-        step = down(-gamma * direction, secant.B())
+        step = down(-gamma * direction, secant.B(), *around())
         x = x + step
 
 

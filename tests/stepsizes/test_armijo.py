@@ -39,6 +39,68 @@ def test_hostile_problems_never_rise_and_never_end_above_their_start(first):
         assert last == pytest.approx(accepted[-1], rel=1e-9), seed  # what is returned was accepted
 
 
+@pytest.mark.parametrize("first", range(0, PROBLEMS // 2, BATCH))
+def test_hostile_problems_with_kinks_never_rise_and_end_with_exact_zeros(first):
+    ended = 0
+    for seed in range(first, first + BATCH):
+        problem, _, x0, _ = hostile(seed)
+        steepest = np.abs(problem.gradient(np.zeros(problem.width))).max()
+        prox = ef.ElasticNet(l1=10.0 ** -(1 + seed % 3) * steepest, l2=0.0 if seed % 2 else 1e-3)
+        direction = list(DIRECTIONS.values())[seed % 4]
+        result, account = few_bits(problem, direction, 40, x0=x0, prox=prox, downlink=ef.FittedStep(zeros=True))
+        assert descends(account), seed
+        assert np.isfinite(result.x).all(), seed
+        last, first_loss = (problem.value(x) + prox.value(problem.restrict(x)) for x in (result.x, x0))
+        assert last <= first_loss * (1 + armijo.LEVEL), seed
+        ended += int((result.x == 0).any())
+    assert ended >= BATCH // 4
+
+
+def test_armijos_condition_around_kinks_is_that_of_the_promise(monkeypatch):
+    """<g, s> + R(x + s) - R(x) of what everybody really took, whatever the downlink made of it."""
+    seen, accepts = [], ef.Armijo.accepts
+
+    def noted(rule, state, telemetry):
+        good = accepts(rule, state, telemetry)
+        if telemetry.move is not None:
+            seen.append((good, telemetry.loss - state.loss - 1e-4 * telemetry.move.slope, telemetry.move.slope))
+        return good
+
+    monkeypatch.setattr(ef.Armijo, "accepts", noted)
+    for seed in range(10):
+        few_bits(hostile(seed)[0], ef.LBFGS(), 30, x0=hostile(seed)[2], prox=ef.ElasticNet(l1=1e-2))
+    assert sum(slope < 0 for _, _, slope in seen) > 0.95 * len(seen) > 100
+    assert all(good == (above <= 0) or abs(above) < 1e-9 for good, above, slope in seen if slope < 0)
+
+
+@pytest.mark.parametrize("direction", [ef.LBFGS(), ef.Steepest()], ids=str)
+def test_the_promise_of_a_step_is_that_of_its_definition(direction, monkeypatch):
+    """With exact gradients: <grad f, s> + R(x + s) - R(x), from the points that were visited, an l2 part included."""
+    made, prox, points, slopes = problem(), ef.ElasticNet(l1=0.05, l2=0.1), [], []
+    accepts = ef.Armijo.accepts
+
+    def noted(rule, state, telemetry):
+        slopes.append(None if telemetry.move is None else telemetry.move.slope)
+        return accepts(rule, state, telemetry)
+
+    monkeypatch.setattr(ef.Armijo, "accepts", noted)
+    gradients = type(made).gradients
+    monkeypatch.setattr(
+        type(made), "gradients", lambda own, at, *a, **k: (points.append(at.shared.copy()), gradients(own, at, *a, **k))[1]
+    )
+    ef.solve(made, ef.DGD(), ef.Armijo(), direction=direction, prox=prox, rounds=8, metrics=False)
+    monkeypatch.setattr(type(made), "gradients", gradients)
+    points = points[-9:]
+    compared = 0
+    for before, after, slope in zip(points, points[1:], slopes[1:], strict=False):
+        s = after - before
+        expected = made.gradient(before) @ s + prox.value(after) - prox.value(before)
+        if isinstance(direction, ef.LBFGS):  # its model has the slope of the l2 part
+            expected = made.gradient(before) @ s + 0.1 * before @ s + 0.05 * (np.abs(after) - np.abs(before)).sum()
+        compared += slope is not None and slope == pytest.approx(expected, rel=1e-9)
+    assert compared >= 5
+
+
 def test_the_check_notices_a_rule_that_accepts_everything(monkeypatch):
     """Negative control."""
     monkeypatch.setattr(armijo, "LEVEL", 1e300)
@@ -191,10 +253,14 @@ def test_a_first_step_that_is_none_is_refused(guess):
         ef.Armijo(guess=guess)
 
 
+@pytest.mark.parametrize("direction", [ef.HeavyBall(0.5), ef.Diagonal(), ef.FedNL(ef.TopK(2))], ids=str)
+def test_directions_that_know_nothing_of_kinks_are_refused(direction):
+    with pytest.raises(ValueError, match=r"adds the gradient of the penalty, and l1 has none at 0; use ef.LBFGS\(\)"):
+        ef.solve(problem(), ef.DGD(), ef.Armijo(), direction=direction, prox=ef.ElasticNet(l1=0.1), rounds=1)
+
+
 @pytest.mark.parametrize("direction", [ef.LBFGS(), ef.Curvature()], ids=str)
 def test_what_does_not_go_with_a_quasi_newton_direction_is_refused(direction):
-    with pytest.raises(ValueError, match=r"adds the gradient of the penalty, and l1 has none at 0; use ef.Steepest\(\)"):
-        ef.solve(problem(), ef.DGD(), ef.Armijo(), direction=direction, prox=ef.ElasticNet(l1=0.1), rounds=1)
     for rule in (ef.RareFeatures(), ef.Automatic()):
         with pytest.raises(ValueError, match="is a rule for steps along the estimate, and says nothing about"):
             ef.solve(problem(), ef.EF21(ef.TopK(1)), rule, direction=direction, rounds=1)

@@ -14,7 +14,7 @@ from errorfeedback.compressors.base import Contractive
 from errorfeedback.core import VALUE_BITS, Floats, Integers, Model, PerClient
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sparsity.support import Support
-from errorfeedback.sums import Quadratic
+from errorfeedback.sums import Quadratic, dot
 
 TELLERS = 0x7E11
 """Keys who tells: no other draw of a run begins with it."""
@@ -83,6 +83,16 @@ class Hessians:
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What a direction promises where it begins."""
+
+    descent: float
+    """How fast F falls along it, to first order: <gradient, direction>; over all of it where R has kinks."""
+    gap: float
+    """How far the minimum of the direction's model is below."""
+
+
+@dataclass(frozen=True)
 class Direction(ABC):
     """Memory, if any, is a state that is handed in and out."""
 
@@ -90,17 +100,23 @@ class Direction(ABC):
     """The direction is g itself: what theorems about gradient methods are about."""
     adds_penalty: ClassVar[bool] = False
     """g has the gradient of the server's smooth penalty in it, in place of a proximal step after it."""
+    knows_kinks: ClassVar[bool] = False
+    """And where the penalty has an l1 part, its model has that too (`with_l1`)."""
 
     def check(self, prox: ElasticNet | None) -> None:
         """Raise where the direction does not know what to do with the server's penalty."""
-        if self.adds_penalty and prox is not None and not prox.smooth:
+        if self.adds_penalty and prox is not None and not (prox.smooth or self.knows_kinks):
             raise ValueError(
-                f"{type(self).__name__} adds the gradient of the penalty, and l1 has none at 0; use ef.Steepest() with l1"
+                f"{type(self).__name__} adds the gradient of the penalty, and l1 has none at 0; use ef.LBFGS() with l1"
             )
 
     def start(self, x: Model) -> Any:
         """The memory before round 0."""
         return None
+
+    def with_l1(self, state: Any, l1: Model) -> Any:
+        """The memory before round 0, where R has the part sum_j l1_j |x_j|; for directions that know kinks."""
+        return state
 
     @abstractmethod
     def __call__(self, state: Any, x: Model, g: Model) -> tuple[Model, Any]:
@@ -133,6 +149,11 @@ class Direction(ABC):
     def length(self, state: Any) -> float | None:
         """The step size that the direction is made for; None where it does not know."""
         return None
+
+    def promise(self, state: Any, g: Model, direction: Model) -> Promise:
+        """That of the direction which was made last, for the gradient g."""
+        descent, length = dot(g, direction), self.length(state)
+        return Promise(descent, 0.5 * (1.0 if length is None else length) * descent)
 
     def quadratic(self, state: Any) -> Quadratic | None:
         """The curvature that the last direction believes in, where it has a model of it."""

@@ -23,7 +23,7 @@ from errorfeedback.compressors.top_k import TopK
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Asking, Direction, Hessians
 from errorfeedback.directions.few_bit_hessians import damped
-from errorfeedback.directions.quasi_newton import FirstMatrix, Metric
+from errorfeedback.directions.quasi_newton import Compact, Metric
 from errorfeedback.sums import Quadratic
 
 
@@ -78,7 +78,7 @@ class FedNL(Direction):
         return None if state.metric is None else 1.0
 
     def quadratic(self, state: LearnedHessian) -> Quadratic | None:
-        return None if state.metric is None else Quadratic(FirstMatrix(1.0, state.metric).forms)
+        return None if state.metric is None else Quadratic(Compact(1.0, state.metric).forms)
 
     @classmethod
     def examples(cls) -> Sequence[FedNL]:

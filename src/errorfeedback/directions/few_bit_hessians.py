@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil, inf, log
 from typing import ClassVar
 
@@ -47,13 +48,13 @@ import numpy as np
 
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.identity import Identity
-from errorfeedback.core import Floats, Lifted, Model, PerClient
-from errorfeedback.directions.base import Asking, Direction, Hessians
+from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
+from errorfeedback.directions.base import Asking, Direction, Hessians, Promise
 from errorfeedback.directions.hessians_apart import Apart
 from errorfeedback.directions.lbfgs import check_memory
 from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
 from errorfeedback.sparsity.pairs import apart, symmetric
-from errorfeedback.sums import Quadratic, dot
+from errorfeedback.sums import Quadratic
 
 EVERY_ROUND, FROM_THE_START = 0.5, 2.0
 """Prices, in rounds."""
@@ -89,6 +90,14 @@ class Damped(Metric):
 
     def times(self, v: Floats) -> Floats:
         return (self.vectors @ ((self.vectors.T @ (v / self.units)) * self.values)) / self.units
+
+    def matrix(self, some: Integers, d: int) -> Floats:
+        return self._whole[np.ix_(some, some)]
+
+    @cached_property
+    def _whole(self) -> Floats:
+        rows = self.vectors / self.units[:, None]
+        return np.asarray((rows * self.values) @ rows.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +135,7 @@ class Curvature(Direction):
     """
 
     adds_penalty: ClassVar[bool] = True
+    knows_kinks: ClassVar[bool] = True
     compressor: Contractive = Identity()  # noqa: RUF009  (frozen)
     """Of what is missing from a client's Hessian."""
     price: float = FROM_THE_START
@@ -161,6 +171,9 @@ class Curvature(Direction):
 
     def start(self, x: Model) -> Bent:
         return Bent(Pairs(Model(x.copy())), begun=bool(x.any()))
+
+    def with_l1(self, state: Bent, l1: Model) -> Bent:
+        return replace(state, pairs=replace(state.pairs, l1=l1))
 
     def asks(self, state: Bent, gained: float | None) -> bool:
         if not state.t:
@@ -204,8 +217,8 @@ class Curvature(Direction):
             known = None if known is None else known.fitting(state.newest, FITTING)
             pairs = replace(pairs, known=known, scale=pairs.scale if stands else 1.0)
             state = replace(state, metric=state.newest, newest=None)
-        direction = pairs.towards(_metric(state))
-        decrement = 0.5 * dot(g, direction)
+        direction, pairs = pairs.aimed(_metric(state))
+        decrement = pairs.promised.gap
         log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
         return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_)
 
@@ -214,11 +227,14 @@ class Curvature(Direction):
 
     def refused(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         metric = _metric(state)
-        pairs = state.pairs.refused(x, g, metric, self.memory)
-        return pairs.towards(metric), replace(state, pairs=pairs, t=state.t + 1)
+        direction, pairs = state.pairs.refused(x, g, metric, self.memory).aimed(metric)
+        return direction, replace(state, pairs=pairs, t=state.t + 1)
 
     def length(self, state: Bent) -> float | None:
         return None if state.pairs.scale is None else 1.0
+
+    def promise(self, state: Bent, g: Model, direction: Model) -> Promise:
+        return state.pairs.promised
 
     def quadratic(self, state: Bent) -> Quadratic | None:
         return state.pairs.quadratic(_metric(state))

@@ -4,17 +4,18 @@
 
 where g estimates the gradient of f and of the server's smooth penalty, which it adds by itself. Pairs are made between
 points that a rule has accepted; a step that was refused teaches its curvature too, and the direction from where it began is
-taken anew. Few-bit differences keep g fresh in every coordinate, so that y is clean; TopK's do not.
+taken anew. Few-bit differences keep g fresh in every coordinate, so that y is clean; TopK's do not. Where the penalty has an
+l1 part the step is to the minimum of the model with that part (`coordinate_descent`), a proximal quasi-Newton step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from errorfeedback.core import Model
-from errorfeedback.directions.base import Direction
+from errorfeedback.directions.base import Direction, Promise
 from errorfeedback.directions.quasi_newton import PLAIN, Pairs
 from errorfeedback.sums import Quadratic
 
@@ -31,6 +32,7 @@ class LBFGS(Direction):
     """
 
     adds_penalty: ClassVar[bool] = True
+    knows_kinks: ClassVar[bool] = True
     memory: int = 20
 
     def __post_init__(self) -> None:
@@ -39,19 +41,23 @@ class LBFGS(Direction):
     def start(self, x: Model) -> Pairs:
         return Pairs(Model(x.copy()))
 
+    def with_l1(self, state: Pairs, l1: Model) -> Pairs:
+        return replace(state, l1=l1)
+
     def __call__(self, state: Pairs, x: Model, g: Model) -> tuple[Model, Pairs]:
-        state = state.arrived(x, g, PLAIN, self.memory)
-        return state.towards(PLAIN), state
+        return state.arrived(x, g, PLAIN, self.memory).aimed(PLAIN)
 
     def corrected(self, state: Pairs, news: Model) -> Pairs:
         return state.corrected(news)
 
     def refused(self, state: Pairs, x: Model, g: Model) -> tuple[Model, Pairs]:
-        state = state.refused(x, g, PLAIN, self.memory)
-        return state.towards(PLAIN), state
+        return state.refused(x, g, PLAIN, self.memory).aimed(PLAIN)
 
     def length(self, state: Pairs) -> float | None:
         return None if state.scale is None else 1.0
+
+    def promise(self, state: Pairs, g: Model, direction: Model) -> Promise:
+        return state.promised
 
     def quadratic(self, state: Pairs) -> Quadratic | None:
         return state.quadratic(PLAIN)

@@ -22,7 +22,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from errorfeedback.core import Floats, Model
+from errorfeedback.core import Floats, Integers, Model
+from errorfeedback.directions.base import Promise
+from errorfeedback.directions.coordinate_descent import DensePart, Part, minimum
+from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
 
 CURVED = 1e-8
@@ -50,6 +53,20 @@ class Metric(ABC):
         """(pairs, pairs): all s_a' metric^-1 s_b."""
         return products(known.s, [self.times(row) for row in known.s])
 
+    def matrix(self, some: Integers, d: int) -> Floats:
+        """metric^-1 on some of the d features."""
+        made, unit = np.empty((len(some), len(some))), np.zeros(d)
+        for row, j in zip(made, some, strict=True):
+            unit[j] = 1.0
+            row[:] = self.times(unit)[some]
+            unit[j] = 0.0
+        return made
+
+    def part(self, model: Compact, some: Integers, d: int) -> Part:
+        """The model on some of the d features."""
+        w = model.wide(some)
+        return DensePart(model.b * self.matrix(some, d) - w @ model.middle @ w.T)
+
     def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         """v' metric^-1 v of all vectors, all s_a' metric^-1 v, and all y_a' v."""
         whole = [v[:] for v in vectors]
@@ -63,6 +80,10 @@ class Plain(Metric):
 
     def products(self, known: Secants) -> Floats:
         return known.ss
+
+    def part(self, model: Compact, some: Integers, d: int) -> Part:
+        w = model.wide(some)
+        return Part(model.b, w, -(w @ model.middle))
 
     def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         (both, lengths), pairs = met((*known.s, *known.y), vectors), len(known.s)
@@ -84,11 +105,16 @@ class Pairs:
     known: Secants | None = None
     scale: float | None = None
     """Of H0; None: nothing is known yet."""
+    l1: Model | None = None
+    """What the penalty has beside its smooth part, where it has: sum_j l1_j |x_j|."""
+    promised: Promise = field(default=Promise(0.0, 0.0))
+    """By the last direction."""
 
     def arrived(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
         if np.array_equal(x, self.x):
-            return Pairs(self.x, Model(g.copy()), scale=None if self.scale is None else max(SHORTER * self.scale, SHORTEST))
+            shorter = None if self.scale is None else max(SHORTER * self.scale, SHORTEST)
+            return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1)
         return replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
 
     def corrected(self, news: Model) -> Pairs:
@@ -112,6 +138,28 @@ class Pairs:
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
 
+    def aimed(self, metric: Metric) -> tuple[Model, Pairs]:
+        """The direction from the last accepted point, and the memory with what it promises."""
+        assert self.g is not None, "a round has been"
+        if self.l1 is None:
+            direction = self.towards(metric)
+            descent = dot(self.g, direction)
+            promised = Promise(descent, 0.5 * descent)
+        else:
+            direction, promised = self._around_kinks(metric, self.l1, self.g)
+        return direction, replace(self, promised=promised)
+
+    def _around_kinks(self, metric: Metric, l1: Model, g: Model) -> tuple[Model, Promise]:
+        """x - argmin of the model with the l1 part; the steepest descent where nothing is known yet."""
+        rough, model = ElasticNet(l1), self.compact(metric)
+        if model is None:
+            steepest = rough.shortest_subgradient(self.x, g)
+            square = dot(steepest, steepest)
+            return steepest, Promise(square, 0.5 * square)
+        direction = Model((self.x - minimum(self.x, g, l1, model)).astype(g.dtype, copy=False))
+        descent = -rough.rise(self.x, Model(-direction), g)
+        return direction, Promise(descent, descent - 0.5 * float(model.forms([direction])[0]))
+
     def towards(self, metric: Metric) -> Model:
         """H g."""
         assert self.g is not None, "a round has been"
@@ -124,36 +172,59 @@ class Pairs:
         return Model(q.astype(self.g.dtype, copy=False))
 
     def quadratic(self, metric: Metric) -> Quadratic | None:
-        """B = H^-1, in the compact form of Byrd, Nocedal and Schnabel (1994)."""
+        """What is believed of the curvature."""
+        model = self.compact(metric)
+        return None if model is None else Quadratic(model.forms, self.g)
+
+    def compact(self, metric: Metric) -> Compact | None:
+        """B = H^-1; None where nothing is known yet."""
         if self.scale is None or self.g is None:
             return None
-        first, known = FirstMatrix(1.0 / self.scale, metric), self.known
+        b, known = 1.0 / self.scale, self.known
         if known is None:
-            return Quadratic(first.forms, self.g)
+            return Compact(b, metric)
         below = np.tril(known.sy, -1)
-        table = np.block([[first.b * metric.products(known), below], [below.T, -np.diag(np.diag(known.sy))]])
+        table = np.block([[b * metric.products(known), below], [below.T, -np.diag(np.diag(known.sy))]])
         try:
-            middle = np.linalg.inv(table)
+            return Compact(b, metric, known, np.linalg.inv(table))
         except np.linalg.LinAlgError:  # pairs that differ by rounding alone
-            return Quadratic(first.forms, self.g)
-
-        def forms(vectors: Sequence[Vector]) -> Floats:
-            lengths, along, across = metric.meet(vectors, known)
-            w = np.hstack([first.b * along, across])
-            return np.asarray(first.b * lengths - ((w @ middle) * w).sum(axis=1))
-
-        return Quadratic(forms, self.g)
+            return Compact(b, metric)
 
 
 @dataclass(frozen=True, eq=False)
-class FirstMatrix:
-    """H0^-1 = b metric^-1."""
+class Compact:
+    """B = b metric^-1 - W middle W',   W = (b metric^-1 S, Y)   (Byrd, Nocedal and Schnabel 1994); no pairs: H0^-1."""
 
     b: float
     metric: Metric
+    known: Secants = field(default_factory=lambda: NONE)
+    middle: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def forms(self, vectors: Sequence[Vector]) -> Floats:
-        return self.b * self.metric.meet(vectors, NONE)[0]
+        """v'Bv of all vectors."""
+        lengths, along, across = self.metric.meet(vectors, self.known)
+        if not self.known.s:
+            return self.b * lengths
+        w = np.hstack([self.b * along, across])
+        return np.asarray(self.b * lengths - ((w @ self.middle) * w).sum(axis=1))
+
+    def times(self, v: Floats) -> Floats:
+        """B v."""
+        _, along, across = self.metric.meet([v], self.known)
+        shares = self.middle @ np.hstack([self.b * along, across])[0]
+        out, pairs = v.astype(np.float64), len(self.known.s)
+        add_multiples(out, self.known.s, -shares[:pairs])
+        out = self.b * self.metric.times(out)
+        add_multiples(out, self.known.y, -shares[pairs:])
+        return out
+
+    def wide(self, some: Integers) -> Floats:
+        """W on some features."""
+        columns = [*(self.b * self.metric.times(s)[some] for s in self.known.s), *(y[some] for y in self.known.y)]
+        return np.column_stack(columns) if columns else np.empty((len(some), 0))
+
+    def on(self, some: Integers, d: int) -> Part:
+        return self.metric.part(self, some, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +276,8 @@ class Secants:
         return np.asarray(dtrtrs(self.sy, right, trans=int(transposed))[0])
 
 
-PLAIN, NONE = Plain(), Secants()
+PLAIN = Plain()
+NONE: Secants = Secants()
 
 
 def _bordered(table: Floats, row: Floats, column: Floats) -> Floats:

@@ -51,6 +51,8 @@ class Step:
     """Somebody wants to know the step that was taken."""
     quadratic: Callable[[], Quadratic | None] = lambda: None
     """What is believed of the curvature where the step begins, where there is a model."""
+    rough: ElasticNet | None = None
+    """The part of R that has kinks, where the direction is made for it and the rest is in its gradient."""
     taken: Model | None = None
     """How x moved; a downlink fills it in."""
     _nowhere: Model = field(init=False, repr=False)
@@ -169,7 +171,7 @@ def heard(message: Message, numbers: tuple[float, ...], coding: Coding = FULL) -
     features = support.indices if message.positions is None else support.indices[message.positions]
     values = np.zeros(support.d, dtype=message.values.dtype)
     values[features] = message.values
-    return Broadcast(values, features, numbers, coding)
+    return Broadcast(values, features, numbers, coding, float(message.units[0]) if len(message.units) else 0.0)
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         The clients' links, as in "up=1Mbit/s,down=10Mbit/s,latency=50ms", or one such text for every class of clients:
         unless k is a number, training is made for the shortest time on them. None: for fewest bytes.
     l1 : float, default=0.0
-        Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights zero. The intercept is free. It
-        has no gradient at 0: steps are of first order, and take many more rounds.
+        Weight of ||coef||_1 beside the mean loss over all rows: larger makes more weights exactly zero. The intercept is
+        free. It has no gradient at 0: steps lead to the minimum of a model that has its kinks too.
     l2 : float, default=1e-4
         Weight of ||coef||^2 / 2 beside the mean loss over all rows. The intercept is free.
     fit_intercept : bool, default=True
@@ -75,8 +75,8 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
     max_iter : int, default=2000
         Rounds, at most.
     tol : float, default=1e-6
-        Stop when about this share of all progress is left (`ef.EstimatedGap`); with k or l1, when the loss falls by less
-        than this share of itself, three told losses in a row; 0: never.
+        Stop when about this share of all progress is left (`ef.EstimatedGap`); with k, when the loss falls by less than
+        this share of itself, three told losses in a row; 0: never.
     budget : float or None, default=None
         Stop when a client has sent that many bytes, on average; None: no limit.
     warm_start : bool, default=False

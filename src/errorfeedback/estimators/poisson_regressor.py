@@ -20,8 +20,8 @@ NO_BOUND = "takes first-order steps, which begin from a bound on the curvature, 
 class EF21PoissonRegressor(NumberEF21):
     """Half of the mean Poisson deviance with a penalty: the target is a count (at least 0) whose mean is exp(score).
 
-    k and l1 must be left at their defaults: they take first-order steps, which begin from a bound on the curvature, and this
-    loss has none.
+    k must be left at its default: it takes first-order steps, which begin from a bound on the curvature, and this loss has
+    none.
 
     Examples
     --------
@@ -46,8 +46,6 @@ class EF21PoissonRegressor(NumberEF21):
     ) -> Conversation[GLM]:
         if self.k is not None:
             raise ValueError(f"k = {self.k} {NO_BOUND}; leave k out")
-        if self.l1 > 0:
-            raise ValueError(f"l1 = {self.l1} {NO_BOUND}; use l2 alone")
         return super()._losses(A, counts(y), clients, weights, seat)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

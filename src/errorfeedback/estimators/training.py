@@ -20,7 +20,7 @@ from errorfeedback.engines.local import Local
 from errorfeedback.estimators.held_out import HeldOut
 from errorfeedback.estimators.objective import Objective
 from errorfeedback.planner.network import Network, traffic
-from errorfeedback.planner.recipe import Recipe, few_bits, first_order, top_k
+from errorfeedback.planner.recipe import Recipe, few_bits, top_k
 from errorfeedback.planner.top_k_choice import chosen_top_k
 from errorfeedback.problems.base import setup_bits
 from errorfeedback.problems.conversation import Conversation
@@ -71,9 +71,7 @@ class TrainingSettings:
             return chosen_top_k(objective.problem.support, self.networks, smooth)
         if self.k is not None:
             return top_k(compressor_of(objective, self.k, self.intercept))
-        if not smooth:
-            return first_order()
-        recipe = few_bits(objective.problem, self.networks, self.tolerance, begin)
+        recipe = few_bits(objective.problem, self.networks, self.tolerance, begin, objective.prox)
         if objective.own is None:
             return recipe
         share = f"in {100 * objective.own.share:.0f}% of the rows"

@@ -17,7 +17,7 @@ from errorfeedback.methods.ef21 import EF21
 from errorfeedback.methods.marina import MARINA
 from errorfeedback.planner.contest import AUTOMATIC, Contestant
 from errorfeedback.planner.network import Network
-from errorfeedback.planner.recipe import few_bits, first_order
+from errorfeedback.planner.recipe import few_bits
 from errorfeedback.problems.base import Problem
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.registry import members, required
@@ -71,7 +71,7 @@ def by_default(
     begin: Begin | None = None,
 ) -> Contestant:
     """What `errorfeedback train` runs where nobody names K."""
-    recipe = few_bits(problem, networks, TOLERANCE, begin) if prox is None or prox.smooth else first_order()
+    recipe = few_bits(problem, networks, TOLERANCE, begin, prox)
     how = (recipe.method, recipe.stepsize, recipe.direction, recipe.downlink)
     return Contestant(BY_DEFAULT, *how, BY_DEFAULT, AUTOMATIC, recipe.begin)
 

@@ -51,6 +51,16 @@ class ElasticNet:
         """Whether R has a gradient everywhere."""
         return not np.any(self.l1)
 
+    @property
+    def rough(self) -> ElasticNet:
+        """Its part without a gradient."""
+        return ElasticNet(self.l1)
+
+    def rise(self, x: Model, s: Model, g: Model) -> float:
+        """<g, s> + R(x + s) - R(x): what f + R gains by the step s where f has the gradient g, to first order in f."""
+        half = np.asarray(self.l2) * (x + 0.5 * s)
+        return float(np.sum((g + half) * s + np.asarray(self.l1) * (np.abs(x + s) - np.abs(x))))
+
     def slopes(self, x: Model) -> Model:
         """The gradient of its smooth part, (l2/2) x^2."""
         return Model((np.asarray(self.l2) * x).astype(x.dtype, copy=False))

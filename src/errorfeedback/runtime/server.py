@@ -74,9 +74,18 @@ class Server:
     def __post_init__(self) -> None:
         d, dtype, self.n = self.theory.d, self.theory.problem.dtype, self.theory.n
         self.total, self.scratch = np.empty((2, d), dtype=dtype)  # scratch: a round allocates nothing of size d
+        self.beside = self._beside()
         self.rows: list[dict[str, float]] = []
         self.guard = Guard(self.stops, self.observer, self.stepsize.searches)
         self.snapshots = Snapshots(self.ledger, self.stops, self.rows)
+
+    def _beside(self) -> ElasticNet | None:
+        """What of the penalty is not in the gradient that directions are made of."""
+        if self.prox is None or self.method.adds_penalty:
+            return None
+        if not self.direction.adds_penalty:
+            return self.prox
+        return None if self.prox.smooth else self.prox.rough
 
     def run(
         self,
@@ -131,10 +140,13 @@ class Server:
         raise AssertionError("the last round stops")
 
     def _begin(self, x: Model) -> State:
+        memory = self.direction.start(x)
+        if self.direction.adds_penalty and self.beside is not None:
+            memory = self.direction.with_l1(memory, Model(np.broadcast_to(np.asarray(self.beside.l1), x.shape).copy()))
         return State(
             x=x,
             method=None,
-            direction=self.direction.start(x),
+            direction=memory,
             rule=self.stepsize.start(self.theory, self.method),
             downlink=self.downlink.start(x),
             broadcast=first_told(x, self.downlink.codings, self.theory.support),
@@ -234,17 +246,19 @@ class Server:
         assert s.aim is not None, "round 0 is accepted"
         assert s.gradient is not None, "likewise"
         telemetry.direction2 = norm2(s.aim)
-        telemetry.descent = dot(s.gradient, s.aim)
-        telemetry.length = self.direction.length(s.direction)
+        promise = self.direction.promise(s.direction, s.gradient, s.aim)
+        telemetry.descent, telemetry.length = promise.descent, self.direction.length(s.direction)
+        telemetry.gap = promise.gap if telemetry.accepted and telemetry.length is not None else None
         return s.aim
 
     def _first_step(self, s: State) -> Step:
         """One for all rounds."""
-        prox = None if self.direction.adds_penalty or self.method.adds_penalty else self.prox
-        return Step(s.x, 0.0, prox, self.scratch, False, lambda: self.direction.quadratic(s.direction))
+        prox, rough = (None, self.beside) if self.direction.adds_penalty else (self.beside, None)
+        return Step(s.x, 0.0, prox, self.scratch, False, lambda: self.direction.quadratic(s.direction), rough)
 
     def _advance(self, s: State, t: int, step: Step) -> None:
         """Everybody's step, and what the rule may know of it."""
+        before = None if self.beside is None or s.gradient is None else Model(s.x.copy())
         s.broadcast, s.downlink = self.downlink.send(s.downlink, s.x, step)
         if self.method.stands(t) and self.prox is None:
             s.broadcast = None
@@ -253,6 +267,8 @@ class Server:
             estimate = self.method.estimate(s.method)
             known = 0.0 if estimate is None else dot(step.taken, estimate)
             slope = 0.0 if s.gradient is None else dot(step.taken, s.gradient)
+            if before is not None and self.beside is not None and s.gradient is not None:
+                slope = self.beside.rise(before, step.taken, s.gradient)
             s.move = Move(norm2(step.taken), dot(step.taken, step.direction), step.gamma, known, slope)
 
     def _stopped(self, t: int, rounds: int, s: State, telemetry: Telemetry | None, clock: Clock) -> str:
@@ -261,7 +277,8 @@ class Server:
         loss = None if telemetry is None else telemetry.loss
         up, down = self.ledger.uplink / self.n, self.ledger.downlink / self.n
         with clock.paused():
-            gap, steep = _gap(telemetry), 0.0 if s.gradient is None else norm2(s.gradient)
+            gap = None if telemetry is None else telemetry.gap
+            steep = 0.0 if gap is None else self._steepness(s)
             surprise = telemetry.surprise if telemetry is not None and s.verdict is Verdict.KEEP else 0.0
             share = 1.0 if telemetry is None else telemetry.share
             progress = Progress(t, up, clock.seconds, loss, mapping, s.x, down, gap, s.gained, steep, surprise, share)
@@ -270,6 +287,11 @@ class Server:
         if reason and self.guard.must_choose(s):
             self.ledger.compared()
         return reason
+
+    def _steepness(self, s: State) -> float:
+        """||g||^2 at the accepted x, of the shortest subgradient where the penalty has kinks."""
+        assert s.gradient is not None, "an accepted point has one"
+        return norm2(s.gradient if self.beside is None else self.beside.shortest_subgradient(s.x, s.gradient))
 
     def _record(
         self,
@@ -328,10 +350,3 @@ def _mean(bent: list[Message], tellers: Support, n: int) -> Model:
         message.add_to(Lifted(parts[ends[first] : ends[first + message.support.n]]))
     parts /= n
     return parts
-
-
-def _gap(telemetry: Telemetry | None) -> float | None:
-    """How far the loss is above the minimum of the direction's model, g'Hg/2, at an accepted point."""
-    if telemetry is None or not telemetry.accepted or telemetry.length is None:
-        return None
-    return 0.5 * telemetry.length * telemetry.descent

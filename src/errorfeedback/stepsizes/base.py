@@ -31,7 +31,9 @@ class Telemetry:
     accepted: bool = True
     """False: the rule has refused the step that led here, and the one to come begins where that one began."""
     descent: float = 0.0
-    """<gradient, direction> where the step to come begins; for rules that search."""
+    """<gradient, direction> where the step to come begins; for rules that search (`directions.base.Promise`)."""
+    gap: float | None = None
+    """How far the loss is above the minimum of the direction's model, at an accepted point; None elsewhere."""
     length: float | None = None
     """The step size that the direction is made for, where it knows."""
     surprise: float = 0.0
@@ -60,7 +62,8 @@ class Move:
     known: float
     """<(1/n) sum_i g_i, x - x_last>; 0 where clients keep no estimates."""
     slope: float = 0.0
-    """<gradient, x - x_last>, the gradient as it was estimated at x_last; for rules that search."""
+    """<gradient, x - x_last>, the gradient as it was estimated at x_last, and what the part of the penalty that is not in it
+    rises by; for rules that search."""
 
 
 class Verdict(Enum):

@@ -107,6 +107,16 @@ class Codebook(Coding):
         round_block(out, largest, self.top, self.digits, LEAST[out.dtype])
         return out
 
+    def unit(self, largest: float, dtype: np.dtype[Any]) -> float:
+        """Of a block with that largest magnitude."""
+        return float(unit_for(largest, self.top, LEAST[dtype]))
+
+    def landing(self, steps: Floats, x: Floats, unit: float) -> Floats:
+        """How x moves by steps in this unit: by -x, to exactly 0, where -x would be rounded to the same step."""
+        back = -x
+        round_to(back, unit, self.digits)
+        return np.where((steps == back) & (np.abs(x) <= self.top * unit), -x, steps)
+
     def encoded(self, values: Floats, units: Floats, counts: Integers) -> tuple[Patterns, Patterns]:
         codes = np.empty(len(values), dtype=np.uint64)
         _encode_blocks(values, counts, self.length, units, self.top, self.digits, self.each - 1, codes)
@@ -114,9 +124,11 @@ class Codebook(Coding):
 
     def decoded(self, values: Patterns, units: Patterns, counts: Integers, dtype: np.dtype[Any]) -> Floats:
         out = np.empty(len(values), dtype=dtype)
-        units_ = (units << np.uint64(CUT)).view(np.float64)
-        _decode_blocks(values, counts, self.length, units_, self.digits, self.each - 1, out)
+        _decode_blocks(values, counts, self.length, self.units(units), self.digits, self.each - 1, out)
         return out
+
+    def units(self, patterns: Patterns) -> Floats:
+        return np.asarray((patterns << np.uint64(CUT)).view(np.float64))
 
 
 MENU = tuple(Codebook(*form) for form in ((4, 0), (5, 1), (6, 2), (7, 3), (8, 3), (10, 5), (12, 7), (16, 9), (24, 17)))
@@ -168,11 +180,17 @@ def nearest_level(q: float, digits: int) -> float:
 def round_block(values: Floats, largest: float, top: float, digits: int, least: float) -> float:
     """Round the values of a block, in place; its unit."""
     unit = unit_for(largest, top, least)
+    round_to(values, unit, digits)
+    return unit
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def round_to(values: Floats, unit: float, digits: int) -> None:
+    """Round to levels of this unit, in place."""
     per_unit = 1.0 / unit if unit > 0.0 else 0.0
     for p in range(len(values)):
         level = nearest_level(abs(values[p]) * per_unit, digits)
         values[p] = np.copysign(level * unit, values[p]) + 0.0  # no zero has a sign
-    return unit
 
 
 @numba.njit(cache=True, nogil=True)

@@ -117,7 +117,9 @@ def decode(
     if trouble:
         raise WireError(f"the message of client {client} was refused: {TROUBLES[trouble]}")
     restored = frames.coding.decoded(values, units, frames.counts, dtype)
-    return Message(support, None if known.positions is None else positions, restored, frames), beside
+    return Message(
+        support, None if known.positions is None else positions, restored, frames, frames.coding.units(units)
+    ), beside
 
 
 def _form(coding: Coding, precision: int) -> tuple[int, int, int]:

@@ -62,6 +62,10 @@ class Coding(ABC):
     def decoded(self, values: Patterns, units: Patterns, counts: Integers, dtype: np.dtype[Any]) -> Floats:
         """The values again."""
 
+    def units(self, patterns: Patterns) -> Floats:
+        """The units again."""
+        return NO_UNITS
+
 
 @dataclass(frozen=True)
 class FullPrecision(Coding):
