@@ -8,8 +8,12 @@ import errorfeedback as ef
 from errorfeedback.problems.scaling import scaled
 
 
-def hostile(seed, below=(12, 30, 6)):
-    """A problem, a method, a start and a first guess of the step; `below`: clients, features and rows of a client are."""
+SHAKEN = 1e-3
+
+
+def hostile(seed, below=(12, 30, 6), draw=0):
+    """A problem, a method, a start and a first guess of the step; `below`: clients, features and rows of a client are.
+    `draw`: other than 0, all numbers of the data are moved by about a thousandth of themselves."""
     rng = np.random.default_rng(seed)
     n, d, m = (int(rng.integers(1, hi)) for hi in below)
     rows = n * m
@@ -21,6 +25,8 @@ def hostile(seed, below=(12, 30, 6)):
         A[m:] = np.tile(A[:m], (n - 1, 1))  # duplicated clients
     x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
     z = A @ x
+    if draw:
+        A *= 1.0 + SHAKEN * np.random.default_rng((seed, draw)).standard_normal(A.shape)
     if rng.random() < 0.5:
         b = z + rng.standard_normal(rows) * 10.0 ** rng.integers(-2, 4)
         b *= 1e12 if rng.random() < 0.1 else 1.0  # huge values
@@ -30,7 +36,7 @@ def hostile(seed, below=(12, 30, 6)):
         if len(set(y.tolist())) == 1:
             y[0] = -y[0]
         if rows == 1:
-            return hostile(seed + 10_000, below)
+            return hostile(seed + 10_000, below, draw)
         problem = ef.logistic(A, y, clients=n, intercept=rng.random() < 0.3)
     problem = scaled(problem) if rng.random() < 0.5 else problem
     k = int(rng.choice([1, 2, 5, 1000]))
