@@ -1,8 +1,8 @@
 """The objective of sparse models: f(x) = mean logistic loss + l1 ||x||_1, the intercept penalised like the others.
 
-What of f is smooth, and its gradient, is what clients tell; l1 is the server's. f* comes from exact proximal Newton steps of
-the library, and is certified by a dual point, of which the library knows nothing: where u_r = P(wrong) in row r, shrunk
-until |A'(y u)/m| <= l1, f* is at least the mean of the binary entropies H(u_r).
+What of f is smooth, and its gradient, is what clients tell; l1 is the server's. f* comes from exact proximal (quasi-)Newton
+steps of the library, and is certified by a dual point, of which the library knows nothing: where u_r = P(wrong) in row r,
+shrunk until |A'(y u)/m| <= l1, f* is at least the mean of the binary entropies H(u_r).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class SparseObjective(Objective):
 
     @cached_property
     def optimum(self) -> float:
-        problem, _ = as_problem(self, power=1.0)
+        problem, _ = as_problem(self, power=None)
         prox = ef.ElasticNet(self.l1 * problem.scale)
-        direction = ef.Curvature(price=0.0) if self.d <= 1500 else ef.LBFGS(50)
-        stop = [ef.EstimatedGap(1e-12)]
+        direction = ef.Curvature(price=0.0) if self.d <= 1500 else ef.LBFGS()
+        stop = [ef.EstimatedGap(1e-18)]
         run = ef.solve(
             problem, ef.DGD(), ef.Armijo(), direction=direction, rounds=5000, every=5000, metrics=False, prox=prox, stop=stop
         )

@@ -375,6 +375,10 @@ TESTED = {
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
     "errorfeedback.directions.hessians_apart.add_products",  # directions/test_hessians_apart
+    *(
+        f"errorfeedback.directions.coordinate_descent.{name}"
+        for name in ("sweep", "product", "spread", "narrowed", "solved_whole")
+    ),  # directions/test_coordinate_descent
     "errorfeedback.problems.scaling._medians",
     *(f"errorfeedback.problems.local_fits.{name}" for name in ("_newton_steps", "newton_step", "_times_hessian")),
     *(f"errorfeedback.problems.schur.{name}" for name in ("_fill", "_eliminate", "_add_squares")),  # problems/test_reduced

@@ -167,3 +167,29 @@ def test_the_default_matrix_of_a_metric_is_the_whole_one():
     metric, some = damped(np.random.default_rng(0)), np.array([1, 4, 9])
     by_units = super(Damped, metric).matrix(some, D)
     np.testing.assert_allclose(by_units, metric.matrix(some, D), rtol=1e-9, atol=1e-9)
+
+
+def test_a_sweep_is_the_formula_of_its_file():
+    """The twin in numpy: every y_j to its minimum in turn, as often as there are sweeps."""
+    rng = np.random.default_rng(0)
+    left, l1, g, y = rng.standard_normal((D, 3)), rng.random(D), rng.standard_normal(D), rng.standard_normal(D)
+    B = 2.0 * np.eye(D) + left @ left.T
+    expected = y.copy()
+    for _ in range(coordinate_descent.SWEEPS):
+        for j in range(D):
+            aim = expected[j] - (g + B @ (expected - y))[j] / B[j, j]
+            expected[j] = reference.shrunk(aim, l1[j] / B[j, j])
+    s = expected - y
+    fall = -(g @ s + s @ B @ s / 2 + l1 @ (np.abs(expected) - np.abs(y)))
+    moved = y.copy()
+    assert coordinate_descent.sweep(g, l1, 2.0, left, left, np.diag(B).copy(), moved) == pytest.approx(fall, rel=1e-9)
+    np.testing.assert_allclose(moved, expected, atol=1e-12)
+    np.testing.assert_allclose(coordinate_descent.product(2.0, left, left, s), B @ s, rtol=1e-9)
+    np.testing.assert_allclose(coordinate_descent.spread(left, s[:3]), left @ s[:3], rtol=1e-9)
+    middle, shares = coordinate_descent.narrowed(2.0, left, left, s)
+    np.testing.assert_allclose(middle, 2.0 * np.eye(3) + left.T @ left, rtol=1e-9)
+    np.testing.assert_allclose(shares, left.T @ s, rtol=1e-9)
+    some = np.array([0, 2, 5, 7])
+    np.testing.assert_allclose(
+        coordinate_descent.solved_whole(B, some, s[some]), np.linalg.solve(B[np.ix_(some, some)], s[some]), rtol=1e-9
+    )
