@@ -49,6 +49,10 @@ class Metric(ABC):
     def times(self, v: Floats) -> Floats:
         """metric^-1 v."""
 
+    def doubt(self, g: Model) -> float:
+        """The share of the curvature along metric g that stands for what is not known."""
+        return 0.0
+
     def products(self, known: Secants) -> Floats:
         """(pairs, pairs): all s_a' metric^-1 s_b."""
         return products(known.s, [self.times(row) for row in known.s])
