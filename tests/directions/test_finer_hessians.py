@@ -36,10 +36,10 @@ def test_doubt_is_by_how_much_less_a_step_promises_for_a_lambda_that_is_a_percen
 
     h = 1e-4
     slope = (np.log(promise(noise * (1 + h))) - np.log(promise(noise * (1 - h)))) / (2 * h)
-    np.testing.assert_allclose(metric.doubt(g), -slope, rtol=1e-6)
+    np.testing.assert_allclose(metric.doubt(metric.solve(g)), -slope, rtol=1e-6)
 
 
-def test_there_is_no_doubt_without_a_gradient_or_without_lambda():
+def test_there_is_no_doubt_without_a_step_or_without_lambda():
     metric = spread(4, 0.1)[-1]
     assert metric.doubt(np.zeros(4)) == 0.0
     assert replace(metric, noise=0.0).doubt(np.ones(4)) == 0.0

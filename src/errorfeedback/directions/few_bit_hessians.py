@@ -27,6 +27,14 @@ When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes,
       MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement
       g'Hg / 2, the model's gap. docs/theory.md, section 15.
 
+In how many digits: where lambda is more than half of the curvature along a step p, P = H0^-1, in the units that entries are
+told in,
+
+    lambda p'p > p'Pp / 2,
+
+what was left out is most of what the server believes in. Then Hessians come `finer`, if there is such a coding: at once up
+to a price of FROM_THE_START, or as late as others of their price; and from then on.
+
 Losses with kinks (rows of length 1e4 make one of a logistic loss) hardly curve on either side of them, and a step by their
 Hessians goes far beyond. So where rows are too few to say how they curve, clients tell of quadratics that touch f_i at x and
 are nowhere below it (`above`, `Loss.above`): the step to the minimum of their mean never raises f. Near a minimum that is no
@@ -91,12 +99,10 @@ class Damped(Metric):
     noise: float = 0.0
     """lambda, which is in all values."""
 
-    def doubt(self, g: Model) -> float:
-        """The share of what the step for g promises that is only less than what its true length does: lambda stands for
-        so much of the curvature along it."""
-        promises = (self.vectors.T @ (self.units * g)) ** 2 / self.values
-        whole = float(promises.sum())
-        return self.noise * float((promises / self.values).sum()) / whole if whole > 0 else 0.0
+    def doubt(self, step: Model) -> float:
+        inside = (self.vectors.T @ (step / self.units)) ** 2
+        curved = float(inside @ self.values)
+        return self.noise * float(inside.sum()) / curved if curved > 0 else 0.0
 
     def solve(self, v: Floats) -> Floats:
         return self.units * (self.vectors @ ((self.vectors.T @ (self.units * v)) / self.values))
@@ -236,9 +242,8 @@ class Curvature(Direction):
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
         newest, fine = damped(triangle, answer, noise(answer), self.believed), self.finely(state)
-        exchanges = 1 + state.exchanges * (fine == state.fine)
-        since = {"since": state.t, "exchanges": exchanges, "decrements": (), "doubt": 0.0, "fine": fine}
-        return replace(state, triangle=triangle, newest=newest, **since)
+        begun = replace(state, triangle=triangle, newest=newest, since=state.t, decrements=(), doubt=0.0, fine=fine)
+        return replace(begun, exchanges=1 + state.exchanges * (fine == state.fine))
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
@@ -252,7 +257,7 @@ class Curvature(Direction):
         direction, pairs = pairs.aimed(_metric(state))
         decrement = pairs.promised.gap
         log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
-        doubt = 0.0 if self.finer is None or state.metric is None else state.metric.doubt(g)
+        doubt = 0.0 if self.finer is None or state.metric is None else state.metric.doubt(direction)
         return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_, doubt=doubt)
 
     def corrected(self, state: Bent, news: Model) -> Bent:

@@ -49,8 +49,8 @@ class Metric(ABC):
     def times(self, v: Floats) -> Floats:
         """metric^-1 v."""
 
-    def doubt(self, g: Model) -> float:
-        """The share of the curvature along metric g that stands for what is not known."""
+    def doubt(self, step: Model) -> float:
+        """The share of metric^-1's curvature along a step that stands for what is not known."""
         return 0.0
 
     def products(self, known: Secants) -> Floats:
