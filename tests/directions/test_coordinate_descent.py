@@ -193,3 +193,16 @@ def test_a_sweep_is_the_formula_of_its_file():
     np.testing.assert_allclose(
         coordinate_descent.solved_whole(B, some, s[some]), np.linalg.solve(B[np.ix_(some, some)], s[some]), rtol=1e-9
     )
+
+
+@seeds
+def test_a_newton_step_falls_by_what_it_says_and_stops_at_the_first_kink(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((D, D))
+    B, l1, g, y = A @ A.T + np.eye(D), rng.random(D), 5 * rng.standard_normal(D), rng.standard_normal(D)
+    moved = y.copy()
+    fallen, whole = coordinate_descent._newton(DensePart(B), g, l1, moved)
+    s = moved - y
+    assert fallen == pytest.approx(-(g @ s + s @ B @ s / 2 + l1 @ (np.abs(moved) - np.abs(y))), rel=1e-9)
+    assert (moved * y >= 0).all()
+    assert (moved == 0).any() is np.bool_(not whole)

@@ -73,6 +73,34 @@ def test_armijos_condition_around_kinks_is_that_of_the_promise(monkeypatch):
     assert all(good == (above <= 0) or abs(above) < 1e-9 for good, above, slope in seen if slope < 0)
 
 
+@pytest.mark.parametrize("direction", [ef.LBFGS(), ef.Steepest()], ids=str)
+def test_the_promise_of_a_step_is_that_of_its_definition(direction, monkeypatch):
+    """With exact gradients: <grad f, s> + R(x + s) - R(x), from the points that were visited, an l2 part included."""
+    made, prox, points, slopes = problem(), ef.ElasticNet(l1=0.05, l2=0.1), [], []
+    accepts = ef.Armijo.accepts
+
+    def noted(rule, state, telemetry):
+        slopes.append(None if telemetry.move is None else telemetry.move.slope)
+        return accepts(rule, state, telemetry)
+
+    monkeypatch.setattr(ef.Armijo, "accepts", noted)
+    gradients = type(made).gradients
+    monkeypatch.setattr(
+        type(made), "gradients", lambda own, at, *a, **k: (points.append(at.shared.copy()), gradients(own, at, *a, **k))[1]
+    )
+    ef.solve(made, ef.DGD(), ef.Armijo(), direction=direction, prox=prox, rounds=8, metrics=False)
+    monkeypatch.setattr(type(made), "gradients", gradients)
+    points = points[-9:]
+    compared = 0
+    for before, after, slope in zip(points, points[1:], slopes[1:], strict=False):
+        s = after - before
+        expected = made.gradient(before) @ s + prox.value(after) - prox.value(before)
+        if isinstance(direction, ef.LBFGS):  # its model has the slope of the l2 part
+            expected = made.gradient(before) @ s + 0.1 * before @ s + 0.05 * (np.abs(after) - np.abs(before)).sum()
+        compared += slope is not None and slope == pytest.approx(expected, rel=1e-9)
+    assert compared >= 5
+
+
 def test_the_check_notices_a_rule_that_accepts_everything(monkeypatch):
     """Negative control."""
     monkeypatch.setattr(armijo, "LEVEL", 1e300)

@@ -113,8 +113,6 @@ class Codebook(Coding):
 
     def landing(self, steps: Floats, x: Floats, unit: float) -> Floats:
         """How x moves by steps in this unit: by -x, to exactly 0, where -x would be rounded to the same step."""
-        if not unit > 0.0:
-            return steps
         back = -x
         round_to(back, unit, self.digits)
         return np.where((steps == back) & (np.abs(x) <= self.top * unit), -x, steps)
