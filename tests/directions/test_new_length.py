@@ -73,6 +73,21 @@ def test_it_is_neither_below_the_short_step_of_barzilai_and_borwein_nor_above_th
     assert seen & {"low", "high"}
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_lemma_the_length_is_of_the_curvatures_where_no_pair_has_been(seed):
+    """Curvatures of 1e4 to 1e6 that older pairs know, 1 to 4 elsewhere, and a step with a small part along the former."""
+    rng = np.random.default_rng(seed)
+    U, known, rest = np.linalg.qr(rng.standard_normal((D, D)))[0], 10.0 ** rng.uniform(4, 6, 4), rng.uniform(1, 4, D - 4)
+    A, steep, flat = (U * np.concatenate([known, rest])) @ U.T, U[:, :4], U[:, 4:]
+    p, e = flat @ rng.standard_normal(D - 4), steep @ (30 * rng.standard_normal(4) / known)
+    older = [steep @ rng.standard_normal(4) for _ in range(4)]
+    pairs = [(s, A @ s) for s in (*older, p + e)]
+    made, (s, y) = known_of(pairs).new_length(), pairs[-1]
+    assert 1 / rest.max() <= made <= 1 / rest.min()
+    np.testing.assert_allclose(made, p @ A @ p / (p @ A @ A @ p), rtol=1e-6)  # e changes nothing
+    assert s @ y / (y @ y) < 1 / rest.max()
+
+
 @pytest.mark.parametrize("digits", [3, 4])
 def test_what_a_rounded_step_has_across_a_valley_does_not_shorten_the_steps_along_it(digits):
     """Curvatures 1e4 and 1. The step along the valley has an error of 10^-digits across, whose gradient is most of y."""
