@@ -88,7 +88,7 @@ def told(name: str, found: dict[str, Any], levels: list[float]) -> str:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--data", nargs="+", choices=DATA, help="by default all but the largest; with --from those raced then"
+        "--data", nargs="+", choices=DATA, help="by default all but those that want their name; with --from those raced then"
     )
     parser.add_argument("--methods", nargs="+", choices=METHODS, help="by default all; with --from none are run again")
     parser.add_argument("--level", nargs="+", type=float, default=list(LEVELS))
@@ -103,7 +103,7 @@ def parsed() -> argparse.Namespace:
     if options.methods is None:
         options.methods = [] if options.source else list(METHODS)
     if options.data is None and options.source is None:
-        options.data = list(QUICK) if options.quick else [name for name, entry in DATA.items() if not entry.large]
+        options.data = list(QUICK) if options.quick else [name for name, entry in DATA.items() if not entry.by_name]
     return options
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import errorfeedback as ef
 from errorfeedback.problems.scaling import scaled
 
-
 SHAKEN = 1e-3
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_digits
 
 import errorfeedback as ef
 from racing.natural import Natural, natural
@@ -24,7 +25,7 @@ class Entry:
     load: Callable[[int], tuple[sparse.csr_array, Vector, Whole | None]]
     """Rows, labels and clients for a seed."""
     clients: int = 0
-    large: bool = False
+    by_name: bool = False
     """Only raced where it is asked for by name."""
 
 
@@ -70,6 +71,18 @@ def text(file: str, halves: bool = False) -> Callable[[int], tuple[sparse.csr_ar
     return load
 
 
+def bundled(
+    load: Callable[..., tuple[Vector, Vector]], above: int = 0
+) -> Callable[[int], tuple[sparse.csr_array, Vector, None]]:
+    """Dense rows that scikit-learn brings, in the units that they have; classes above that number against the rest."""
+
+    def rows(_: int) -> tuple[sparse.csr_array, Vector, None]:
+        A, y = load(return_X_y=True)
+        return sparse.csr_array(A), np.where(y > above, 1.0, -1.0), None
+
+    return rows
+
+
 def generated(**shape: object) -> Callable[[int], tuple[sparse.csr_array, Vector, Whole]]:
     def load(seed: int) -> tuple[sparse.csr_array, Vector, Whole]:
         made: Natural = natural(**shape, seed=seed)  # type: ignore[arg-type]
@@ -88,7 +101,9 @@ DATA = {
     "clicks": Entry(generated(clients=200, items=5_000, own=10_000)),
     "reviews": Entry(generated(clients=500, items=40_000, own=20_000, values="weights")),
     "sites": Entry(generated(clients=10, items=20_000, own=5_000)),
-    "million": Entry(generated(clients=2_000, items=600_000, own=400_000), large=True),
+    "million": Entry(generated(clients=2_000, items=600_000, own=400_000), by_name=True),
+    "cancer": Entry(bundled(load_breast_cancer), 10, by_name=True),
+    "digits": Entry(bundled(load_digits, above=4), 20, by_name=True),
 }
 
 

@@ -374,6 +374,7 @@ TESTED = {
     ),  # test_curvature_kernels
     "errorfeedback.compressors.low_rank._multiply_out",  # directions/test_second_order
     "errorfeedback.sparsity.pairs._number",
+    "errorfeedback.directions.quasi_newton._unlike",  # directions/test_new_length
     "errorfeedback.directions.hessians_apart.add_products",  # directions/test_hessians_apart
     *(
         f"errorfeedback.directions.coordinate_descent.{name}"

@@ -144,6 +144,7 @@ def test_the_tables_of_the_pairs_are_kept_up_to_date(memory):
         S, Y = np.array(known.s), np.array(known.y)
         np.testing.assert_allclose(known.sy, S @ Y.T, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(known.ss, S @ S.T, rtol=1e-12)
+        np.testing.assert_allclose(known.yy, Y @ Y.T, rtol=1e-12, atol=1e-14)
 
 
 def test_everybody_may_stand_for_thousands_of_rounds():

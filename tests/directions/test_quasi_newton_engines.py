@@ -22,6 +22,7 @@ DIRECTIONS = {
     "start": ef.Curvature(FEW, price=2.0),
     "late": ef.Curvature(FEW, price=3.0, tolerance=1e-12),
     "whole Hessians": ef.Curvature(price=2.0),
+    "finer ones": ef.Curvature(FEW, price=0.4, finer=ef.Uniform(16), finer_price=1.6),
     "of three": ef.Curvature(ef.Uniform(10), price=2.0, clients=3),
     "of one, late": ef.Curvature(FEW, price=3.0, tolerance=1e-12, clients=1),
 }

@@ -85,7 +85,10 @@ def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n,
 
 def test_all_tell_where_that_is_cheaper_and_where_time_is_what_counts():
     few_rows = few_bits(like_rows(10, 20, 35), None, 1e-5)  # nine would have five rows a feature, at 10 bits
-    assert few_rows.direction == ef.Curvature(ef.PowersOfTwo(4), few_rows.direction.price, 1e-5, believed=2.0**-20)
+    asked, finer = few_rows.direction, {"finer": ef.Uniform(16), "finer_price": few_rows.direction.finer_price}
+    assert asked == ef.Curvature(ef.PowersOfTwo(4), asked.price, 1e-5, believed=2.0**-20, **finer)
+    assert asked.finer_price == pytest.approx(price(10, 35, 10, 16), rel=1e-12)
+    assert "(16 bits where those say too little)" in few_rows.why
     assert few_rows.direction.price == pytest.approx(price(10, 35, 10, 4), rel=1e-12)
     for network, coding in ((ef.Network(1e6, 1e7, 0.05), ef.Uniform(10)), (ef.Network(2e3, 5e4, 0.5), ef.PowersOfTwo(4))):
         in_time = few_bits(like_rows(40, 100, 30), [network] * 40, 1e-5)
@@ -121,6 +124,7 @@ def test_by_time_numbers_and_hessians_are_as_fine_as_cost_little_of_a_trip(laten
     recipe = few_bits(like_rows(40, 100, 30), [ef.Network(1e6, 1e6, latency)] * 40, 1e-5)
     assert recipe.method.compressor.least == recipe.downlink.least == bits
     assert recipe.direction.compressor == ef.Uniform(words)
+    assert recipe.direction.finer == (ef.Uniform(16) if words < 16 else None)
     assert recipe.direction.believed == believed
     assert f"Hessians of {words} bits an entry, which" in recipe.why
 

@@ -31,6 +31,14 @@ def direct_bfgs(pairs, B0):
     return B
 
 
+def unlike(v, others):
+    """The residual of least squares."""
+    if not others:
+        return v
+    units = np.array([each / np.linalg.norm(each) for each in others]).T
+    return v - units @ np.linalg.lstsq(units, v, rcond=None)[0]
+
+
 @dataclass
 class Secant:
     """H, from the last pairs between accepted points and from there to refused ones (memory = 0: the identity, always);
@@ -50,17 +58,31 @@ class Secant:
     def H(self):
         return bfgs(self.pairs, self.H0())
 
-    def learn(self, x, g):
+    def learn(self, x, g, accepted=False):
         s, y = x - self.x, g - self.g
         if self.memory and s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
             self.pairs = [*self.pairs, (s, y)][-self.memory :]
             self.scale = (s @ y) / (y @ (y if self.metric is None else self.metric @ y))
+            if accepted and self.metric is None:
+                self.scale = self.new_length(s, y)
+
+    def new_length(self, s, y):
+        """Of what is new in y beside the y of the older pairs."""
+        older, least = [each for _, each in self.pairs[:-1]], (s @ y) / (y @ y)
+        kept = []
+        for each in reversed(older):
+            if np.linalg.norm(unlike(each, kept)) > 1e-3 * np.linalg.norm(each):
+                kept.append(each)
+        r = unlike(y, kept)
+        if np.linalg.norm(r) <= 1e-3 * np.linalg.norm(y) or s @ r <= 0:
+            return least
+        return min(max((s @ r) / (r @ r), least), (s @ s) / (s @ y))
 
     def accept(self, x, g):
         if self.x is not None and np.array_equal(x, self.x):  # everybody has stood: the pairs led nowhere
             self.pairs, self.scale = [], None if self.scale is None else self.scale / 4
         elif self.x is not None:
-            self.learn(x, g)
+            self.learn(x, g, accepted=True)
         self.x, self.g = x, g
 
     def aim(self, x, l1):

@@ -42,13 +42,17 @@ class Tellers:
     def __init__(self, problem: Problem, asking: Asking, seed: int) -> None:
         support = problem.support
         self.seed, self.pairs = seed, pairs_of(asking.told_by(support, seed))
-        self.compress: Operator = asking.compressor.on(self.pairs)
+        self._coarse, self._fine = (asking.words(finely).on(self.pairs) for finely in (False, True))
         self.above = asking.above
         places = asking.tellers(support, seed)
         self.parts = [(lo, hi, _twice(problem, lo, hi)) for lo, hi in _stretches(places)]
         self.counts = np.zeros(support.n, dtype=np.int64)
         self.counts[places] = self.pairs.sizes
         self.segments = support.indptr
+
+    def words(self, finely: bool) -> Operator:
+        """How they tell."""
+        return self._fine if finely else self._coarse
 
     def hessians(self, at: Point) -> Lifted:
         """Theirs, where they stand."""
@@ -80,7 +84,7 @@ class Bending:
             self._tellers = Tellers(self.problem, self.asking, seed)
         return self._tellers
 
-    def message(self, at: Point, ctx: Round) -> Message | None:
+    def message(self, at: Point, ctx: Round, finely: bool = False) -> Message | None:
         """What those who tell send of their Hessians where they stand; None where nobody does."""
         tell = self.tellers(ctx.seed)
         if tell is None:
@@ -91,7 +95,7 @@ class Bending:
             raise ValueError("the Hessian estimates that were kept are not those of the clients that tell theirs")
         estimate, truth = Lifted(self.estimate.values), tell.hessians(at)
         np.copyto(truth, estimate, where=~np.isfinite(truth))  # a step too long, which is undone: it says nothing
-        message = tell.compress.track(estimate, Lifted(truth.copy()), bend_key(ctx))
+        message = tell.words(finely).track(estimate, Lifted(truth.copy()), bend_key(ctx))
         missing = np.sqrt(tell.pairs.norms2(Lifted(truth - estimate)) / tell.pairs.sizes)
         message.telemetry = truncated(missing[:, None], MISSING_BITS)
         return message

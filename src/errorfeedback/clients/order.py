@@ -63,6 +63,8 @@ class Order:
     """What is to be done first with the memory that the last round left."""
     curvature: bool = False
     """Clients also send what is missing from their Hessian estimates."""
+    finely: bool = False
+    """In more digits than usual."""
     downlink: Any = None
     """The memory of the downlink at x, for who has to be brought there."""
     kept: Kept | None = None

@@ -31,7 +31,7 @@ from errorfeedback.wire.coding import FULL, Coding
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.framing import HALF
 from errorfeedback.wire.message import KnownLayout, Message
-from errorfeedback.wire.requests import CURVED, DONE, FAILED, MOVED, PLACED, ROUND, Position, Request
+from errorfeedback.wire.requests import CURVED, DONE, FAILED, FINELY, MOVED, PLACED, ROUND, Position, Request
 from errorfeedback.wire.truncated import numbers, patterns
 
 VERDICTS = tuple(Verdict)
@@ -121,24 +121,25 @@ class Host(Answering):
         self.ctx = Round(t, seed)
         frames = np.frombuffer(body, dtype=np.uint8, offset=ROUND.size + length)
         verdict = self._hear(frames, flags, listening=bool(probes))
-        if flags & CURVED and self.setup.curvature is not None:
-            self.ctx.step_bits = max(self.ctx.step_bits, self.setup.curvature.bits)
-        messages = self.part.round(Order(self.ctx, self.x, None, probes, verdict, bool(flags & CURVED)))
+        curved, finely = bool(flags & CURVED), bool(flags & FINELY)
+        if curved and self.setup.curvature is not None:
+            self.ctx.step_bits = max(self.ctx.step_bits, self.setup.curvature.bits(finely))
+        messages = self.part.round(Order(self.ctx, self.x, None, probes, verdict, curved, finely))
         widths = widths_of(probes, 8 * self.x.dtype.itemsize)
         framed = [self._framed(message, k, widths) for k, message in enumerate(messages)]
         return b"".join(
-            [*framed, *(self._bent(message.curvature, k) for k, message in enumerate(messages) if message.curvature)]
+            [*framed, *(self._bent(message.curvature, k, finely) for k, message in enumerate(messages) if message.curvature)]
         )
 
-    def _bent(self, message: Message, k: int) -> bytes:
+    def _bent(self, message: Message, k: int, finely: bool) -> bytes:
         """The frames of the curvature."""
         bending = self.part.shards[k].bending
         tellers = None if bending is None else bending.tellers(self.ctx.seed)
         assert tellers is not None, "it was asked, and told"
         assert message.telemetry is not None, "it says what is missing"
         missing = patterns(message.telemetry, MISSING_WIDTHS)
-        key, message = bend_key(self.ctx), tellers.compress.folded(message)
-        return encode(message, tellers.compress.known(key), key, missing, MISSING_WIDTHS).tobytes()
+        key, words = bend_key(self.ctx), tellers.words(finely)
+        return encode(words.folded(message), words.known(key), key, missing, MISSING_WIDTHS).tobytes()
 
     def _hear(self, frames: Bytes, flags: int, listening: bool) -> Verdict:
         """Go where the server's x is; what is to be done with the clients' memory."""

@@ -64,7 +64,7 @@ class Shard:
             message = self._message(order.ctx)
         if order.curvature:
             assert self.bending is not None, "a run that asks for curvature says so before round 0"
-            message.curvature = self.bending.message(self.node.at, order.ctx)
+            message.curvature = self.bending.message(self.node.at, order.ctx, order.finely)
         return message
 
     def _asked(self, x: Model, ctx: Round, probes: Probes) -> Message:
@@ -151,6 +151,7 @@ def _compile(problem: Problem, method: Method, x: Model, curvature: Asking | Non
     try:
         shard = Shard(problem, method, Lifted(np.empty(problem.support.size, dtype=problem.dtype)), curvature)
         shard.round(Order(Round(0, 0), x, None, curvature=curvature is not None))
-        shard.round(Order(Round(1, 0), x, None))
+        finer = curvature is not None and curvature.finer is not None
+        shard.round(Order(Round(1, 0), x, None, curvature=finer, finely=finer))
     finally:
         notice.cancel()

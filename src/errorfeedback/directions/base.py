@@ -30,12 +30,17 @@ class Asking:
     """How many tell: the same ones whenever they are asked, drawn by the run's seed. None: all."""
     above: bool = False
     """What they tell is of quadratics that touch f_i where they stand and are nowhere below it."""
+    finer: Contractive | None = None
+    """The same where the server asks for more digits; None: it does not."""
 
-    @property
-    def bits(self) -> int:
+    def words(self, finely: bool) -> Contractive:
+        """How an exchange is told."""
+        return self.finer if finely and self.finer is not None else self.compressor
+
+    def bits(self, finely: bool) -> int:
         """Of an entry where all tell: a gradient that comes with their Hessians is to be as fine as these, and is short
         beside them. 0 where some tell for all."""
-        return self.compressor.coding.width(VALUE_BITS) if self.clients is None else 0
+        return self.words(finely).coding.width(VALUE_BITS) if self.clients is None else 0
 
     def among(self, n: int, seed: int) -> Integers:
         """The numbers of those who tell, of n clients in all.
@@ -140,6 +145,10 @@ class Direction(ABC):
     def asks(self, state: Any, gained: float | None) -> bool:
         """Whether clients are to send what is missing from their Hessian estimates in the coming round. `gained`: how far
         the loss has fallen, where a rule that searches knows."""
+        return False
+
+    def finely(self, state: Any) -> bool:
+        """Whether what `asks` asks for is to have more digits."""
         return False
 
     def bent(self, state: Any, answer: Hessians) -> Any:

@@ -27,6 +27,14 @@ When to ask: `price` is what one exchange of Hessians costs in rounds (by bytes,
       MARGIN times the price and the few rounds that a fresh H0 needs. Rates and what is left are those of the decrement
       g'Hg / 2, the model's gap. docs/theory.md, section 15.
 
+In how many digits: where lambda is more than half of the curvature along a step p, P = H0^-1, in the units that entries are
+told in,
+
+    lambda p'p > p'Pp / 2,
+
+what was left out is most of what the server believes in. Then Hessians come `finer`, if there is such a coding: at once up
+to a price of FROM_THE_START, or as late as others of their price; and from then on.
+
 Losses with kinks (rows of length 1e4 make one of a logistic loss) hardly curve on either side of them, and a step by their
 Hessians goes far beyond. So where rows are too few to say how they curve, clients tell of quadratics that touch f_i at x and
 are nowhere below it (`above`, `Loss.above`): the step to the minimum of their mean never raises f. Near a minimum that is no
@@ -48,6 +56,8 @@ import numpy as np
 
 from errorfeedback.compressors.base import Contractive
 from errorfeedback.compressors.identity import Identity
+from errorfeedback.compressors.powers_of_two import PowersOfTwo
+from errorfeedback.compressors.uniform_levels import Uniform
 from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
 from errorfeedback.directions.base import Asking, Direction, Hessians, Promise
 from errorfeedback.directions.hessians_apart import Apart
@@ -70,6 +80,8 @@ KEPT = 2
 """Pairs that stay where Hessians come, unless they come in every round: they know of kinks that no Hessian shows."""
 FITTING = 1e3
 """How much more curvature than it has a kept pair may seem to have to a new H0."""
+MOSTLY = 0.5
+"""Of the curvature along a step: where lambda is more of it, Hessians of more digits are asked for."""
 NOISE = 2.0
 CONDITION = 1e-12
 """The smallest eigenvalue of H0^-1, as a share of the largest."""
@@ -84,6 +96,13 @@ class Damped(Metric):
     units: Model
     values: Floats
     vectors: Floats
+    noise: float = 0.0
+    """lambda, which is in all values."""
+
+    def doubt(self, step: Model) -> float:
+        inside = (self.vectors.T @ (step / self.units)) ** 2
+        curved = float(inside @ self.values)
+        return self.noise * float(inside.sum()) / curved if curved > 0 else 0.0
 
     def solve(self, v: Floats) -> Floats:
         return self.units * (self.vectors @ ((self.vectors.T @ (self.units * v)) / self.values))
@@ -121,6 +140,10 @@ class Bent:
     """Of Hessians, so far."""
     decrements: tuple[tuple[int, float], ...] = field(default=())
     """(round, g'Hg / 2) of the accepted points since the last Hessians."""
+    doubt: float = 0.0
+    """The share of the curvature along the last direction that is lambda."""
+    fine: bool = False
+    """Hessians have come in more digits, and do from then on."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +175,10 @@ class Curvature(Direction):
     """The price up to which Hessians come in every round."""
     above: bool = False
     """Clients tell of parabolas above their losses; only where progress is slow."""
+    finer: Contractive | None = None
+    """In place of `compressor` where lambda is most of the curvature along a step; None: never."""
+    finer_price: float = inf
+    """What an exchange costs then."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
@@ -167,7 +194,7 @@ class Curvature(Direction):
 
     @property
     def hessians(self) -> Asking | None:
-        return Asking(self.compressor, self.clients, self.above) if self.price < inf else None
+        return Asking(self.compressor, self.clients, self.above, self.finer) if self.price < inf else None
 
     def start(self, x: Model) -> Bent:
         return Bent(Pairs(Model(x.copy())), begun=bool(x.any()))
@@ -178,19 +205,26 @@ class Curvature(Direction):
     def asks(self, state: Bent, gained: float | None) -> bool:
         if not state.t:
             return not self.above and self.price <= FROM_THE_START and (state.begun or self.clients is None)
-        if self._often and state.exchanges < NEWTON:
+        price, turns = self._price(state), self.finely(state) and not state.fine
+        if (turns and price <= FROM_THE_START) or (self._often(price) and state.exchanges < NEWTON):
             return True
         enough = self._enough(state)
         if not gained or gained <= 0 or len(state.decrements) < enough or state.t - state.since < self._patience(state):
             return False
         seen = state.decrements[-enough:] if state.metric is None else state.decrements
         decrement, goal = seen[-1][1], self.tolerance * gained
-        return decrement > goal and log(decrement / goal) > (MARGIN * self.price + FRESH) * _rate(seen)
+        return decrement > goal and log(decrement / goal) > (MARGIN * price + FRESH) * _rate(seen)
 
-    @property
-    def _often(self) -> bool:
+    def finely(self, state: Bent) -> bool:
+        return state.fine or (self.finer is not None and state.doubt > MOSTLY)
+
+    def _price(self, state: Bent) -> float:
+        """Of the next exchange."""
+        return self.finer_price if self.finely(state) else self.price
+
+    def _often(self, price: float) -> bool:
         """In every round, as Newton's method."""
-        return self.price <= self.every_round and not self.above
+        return price <= self.every_round and not self.above
 
     def _enough(self, state: Bent) -> int:
         """Accepted points that say how fast the run is."""
@@ -200,27 +234,31 @@ class Curvature(Direction):
 
     def _patience(self, state: Bent) -> float:
         """Rounds between the last exchange and the next, which double with every one."""
-        if self._often:
+        price = self._price(state)
+        if self._often(price):
             return FRESH * 2.0 ** (state.exchanges - NEWTON)
-        return self.price * 2.0**state.exchanges
+        return price * 2.0**state.exchanges
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        newest = damped(triangle, answer, noise(answer), self.believed)
-        return replace(state, triangle=triangle, newest=newest, since=state.t, exchanges=state.exchanges + 1, decrements=())
+        newest, fine = damped(triangle, answer, noise(answer), self.believed), self.finely(state)
+        begun = replace(state, triangle=triangle, newest=newest, since=state.t, decrements=(), doubt=0.0, fine=fine)
+        return replace(begun, exchanges=1 + state.exchanges * (fine == state.fine))
 
     def __call__(self, state: Bent, x: Model, g: Model) -> tuple[Model, Bent]:
         pairs = state.pairs.arrived(x, g, _metric(state), self.memory)
         if state.newest is not None:  # older pairs say nothing new
             stands = state.metric is not None and np.array_equal(x, state.pairs.x)
-            known = None if pairs.known is None or self._often else pairs.known.newest(KEPT)
+            often = self._often(self._price(state))
+            known = None if pairs.known is None or often else pairs.known.newest(KEPT)
             known = None if known is None else known.fitting(state.newest, FITTING)
             pairs = replace(pairs, known=known, scale=pairs.scale if stands else 1.0)
             state = replace(state, metric=state.newest, newest=None)
         direction, pairs = pairs.aimed(_metric(state))
         decrement = pairs.promised.gap
         log_ = (*state.decrements, (state.t, decrement))[-LOOK_BACK:] if decrement > 0 else state.decrements
-        return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_)
+        doubt = 0.0 if self.finer is None or state.metric is None else state.metric.doubt(direction)
+        return direction, replace(state, pairs=pairs, t=state.t + 1, decrements=log_, doubt=doubt)
 
     def corrected(self, state: Bent, news: Model) -> Bent:
         return replace(state, pairs=state.pairs.corrected(news))
@@ -241,7 +279,8 @@ class Curvature(Direction):
 
     @classmethod
     def examples(cls) -> Sequence[Curvature]:
-        return [cls(), cls(price=0.0), cls(price=0.0, clients=2), cls(price=inf), cls(price=1.0, above=True)]
+        finer = cls(PowersOfTwo(4), price=0.0, finer=Uniform(16), finer_price=1.0)
+        return [cls(), cls(price=0.0), cls(price=0.0, clients=2), cls(price=inf), cls(price=1.0, above=True), finer]
 
 
 def _metric(state: Bent) -> Metric:
@@ -289,7 +328,7 @@ def _summed(triangle: Model, answer: Hessians, least: float, smallest: float) ->
     values, vectors = np.linalg.eigh(matrix)
     if not values[-1] > TINY:
         return None
-    return Damped(answer.units, np.maximum(values, max(least, smallest * values[-1])), vectors)
+    return Damped(answer.units, np.maximum(values, max(least, smallest * values[-1])), vectors, least)
 
 
 def _apart(triangles: Model, answer: Hessians, least: float, smallest: float) -> Apart | None:

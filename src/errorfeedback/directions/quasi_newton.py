@@ -2,7 +2,14 @@
 
     s = x - x_last,   y = g - g_last,   H+ = (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y,   H0 = scale * metric,
 
-with scale = s'y / (y' metric y) of the newest pair. A pair enters where s'y > 1e-8 ||s|| ||y||, so H stays positive definite
+with scale = s'y / (y' metric y) of the newest pair, or, where the metric is the identity and the step was accepted, of what
+is new in the pair (ours):
+
+    scale = s'r / r'r,    r = y - Y c, c by least squares over the older pairs,
+
+at least s'y / y'y and at most s's / s'y. H0 is what H does where no pair has been. A step that is told in few digits has a
+part along the steepest directions, which older pairs know; it has hardly any length, and most of y: with y itself H0 would
+be made for directions that never see it. A pair enters where s'y > 1e-8 ||s|| ||y||, so H stays positive definite
 whatever the errors of g are: H g is a direction of descent for the estimate. From a refused point a pair enters only where
 ||g|| <= 1e4 ||g_last||: a loss that grows like exp has gradients of any size out there, which say nothing of the curvature
 at x_last, and steps made for them would be too short to be told from standing.
@@ -19,6 +26,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numba
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
@@ -34,6 +42,8 @@ FARTHEST = 1e4
 """The longest gradient at a refused point, in lengths of the one where the step began."""
 SHORTER, SHORTEST = 0.25, 1e-150
 """H0 of a standing round, as a share of the one that led nowhere; and the least, whose inverse is still a number."""
+ALIKE = 1e-3
+"""The share of its length below which nothing is new in a vector."""
 TINY = float(np.finfo(np.float64).tiny)
 """What products of pairs must exceed: smaller ones have lost digits."""
 
@@ -48,6 +58,19 @@ class Metric(ABC):
     @abstractmethod
     def times(self, v: Floats) -> Floats:
         """metric^-1 v."""
+
+    def length(self, known: Secants) -> float:
+        """The scale of H0: s'y / (y' metric y)."""
+        y = known.y[-1]
+        return float(known.sy[-1, -1] / dot(y, self.solve(y)))
+
+    def new_length(self, known: Secants) -> float:
+        """The same after a step that was accepted."""
+        return self.length(known)
+
+    def doubt(self, step: Model) -> float:
+        """The share of metric^-1's curvature along a step that stands for what is not known."""
+        return 0.0
 
     def products(self, known: Secants) -> Floats:
         """(pairs, pairs): all s_a' metric^-1 s_b."""
@@ -77,6 +100,9 @@ class Metric(ABC):
 
 class Plain(Metric):
     """The identity."""
+
+    def new_length(self, known: Secants) -> float:
+        return known.new_length()
 
     def products(self, known: Secants) -> Floats:
         return known.ss
@@ -115,7 +141,10 @@ class Pairs:
         if np.array_equal(x, self.x):
             shorter = None if self.scale is None else max(SHORTER * self.scale, SHORTEST)
             return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1)
-        return replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
+        here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
+        if here.known is None or here.known is self.known:
+            return here
+        return replace(here, scale=metric.new_length(here.known))
 
     def corrected(self, news: Model) -> Pairs:
         """y is made of those who told at both ends of a step alone (Berahas, Nocedal and Takac 2016)."""
@@ -136,7 +165,7 @@ class Pairs:
         if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
             return self
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
-        return replace(self, known=known, scale=sy / dot(y, metric.solve(y)))
+        return replace(self, known=known, scale=metric.length(known))
 
     def aimed(self, metric: Metric) -> tuple[Model, Pairs]:
         """The direction from the last accepted point, and the memory with what it promises."""
@@ -237,24 +266,37 @@ class Secants:
     """(pairs, pairs): all s_a' y_b."""
     ss: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(pairs, pairs): all s_a' s_b."""
+    yy: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(pairs, pairs): all y_a' y_b."""
 
     def joined(self, s: Floats, y: Floats, memory: int) -> Secants:
         """With one more, and the oldest left out where there are more than `memory`."""
         one = Secants((*self.s, s)[-memory:], (*self.y, y)[-memory:])
-        (ss, sy), (across,) = products(one.s, [s, y]), products(one.y, [s])
-        return replace(one, sy=_bordered(self.sy, across, sy), ss=_bordered(self.ss, ss, ss))
+        (ss, sy), (across, yy) = products(one.s, [s, y]), products(one.y, [s, y])
+        tables = _bordered(self.sy, across, sy), _bordered(self.ss, ss, ss), _bordered(self.yy, yy, yy)
+        return Secants(one.s, one.y, *tables)
+
+    def new_length(self) -> float:
+        """s'r / r'r of what is new in the newest pair, between s'y / y'y and s's / s'y."""
+        sizes = np.sqrt(np.diag(self.yy))
+        new, slope = _unlike(self.yy / np.outer(sizes, sizes), self.sy[-1] / sizes)
+        sy, ss, size = float(self.sy[-1, -1]), float(self.ss[-1, -1]), float(sizes[-1])
+        if not (new > ALIKE**2 and slope > 0):
+            return sy / size**2
+        return min(max(slope / (new * size), sy / size**2), ss / sy)
 
     def newest(self, count: int) -> Secants:
         """The last ones alone."""
         first = max(len(self.s) - count, 0)
-        return Secants(self.s[first:], self.y[first:], self.sy[first:, first:], self.ss[first:, first:])
+        tables = (table[first:, first:] for table in (self.sy, self.ss, self.yy))
+        return Secants(self.s[first:], self.y[first:], *tables)
 
     def fitting(self, metric: Metric, most: float) -> Secants | None:
         """Those with y' metric y <= most * s'y (it is s'y where y = metric^-1 s): where y was told in few bits, the small
         eigenvalues of metric^-1 make much of its noise. None where there are none."""
         kept = [k for k, y in enumerate(self.y) if dot(y, metric.solve(y)) <= most * self.sy[k, k]]
-        sy, ss = (table[np.ix_(kept, kept)] for table in (self.sy, self.ss))
-        return Secants(tuple(self.s[k] for k in kept), tuple(self.y[k] for k in kept), sy, ss) if kept else None
+        tables = (table[np.ix_(kept, kept)] for table in (self.sy, self.ss, self.yy))
+        return Secants(tuple(self.s[k] for k in kept), tuple(self.y[k] for k in kept), *tables) if kept else None
 
     def back(self, q: Floats) -> Floats:
         """a = R^-1 S'q, q -= Y a, in place: from the newest pair to the oldest."""
@@ -287,3 +329,25 @@ def _bordered(table: Floats, row: Floats, column: Floats) -> Floats:
     out[:-1, :-1] = table[len(table) - kept :, len(table) - kept :]
     out[-1], out[:, -1] = row, column
     return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _unlike(cosines: Floats, slopes: Floats) -> tuple[float, float]:
+    """r'r and s'r of what the last of some vectors of length 1 has beside the others, by Gram and Schmidt on their inner
+    products, the newest first; those that are nearly alike newer ones are left out. `slopes`: s' times every vector."""
+    last, kept = len(cosines) - 1, 0
+    met = np.empty((last, last + 2))  # of an orthonormal basis with all vectors, and with s
+    for j in range(last - 1, -1, -1):
+        row = met[kept]
+        row[: last + 1] = cosines[j]
+        row[last + 1] = slopes[j]
+        for k in range(kept):
+            row -= met[k, j] * met[k]
+        if row[j] > ALIKE**2:
+            row /= np.sqrt(row[j])
+            kept += 1
+    new, slope = cosines[last, last], slopes[last]
+    for k in range(kept):
+        new -= met[k, last] ** 2
+        slope -= met[k, last] * met[k, last + 1]
+    return new, slope

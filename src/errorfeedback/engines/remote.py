@@ -32,7 +32,7 @@ from errorfeedback.wire.codec import WireError, decode, decode_losses, encode, s
 from errorfeedback.wire.coding import FULL, Patterns
 from errorfeedback.wire.frames import Frames
 from errorfeedback.wire.message import NOWHERE, KnownLayout, Message
-from errorfeedback.wire.requests import AWAY, CURVED, DONE, FLAG, MOVED, PLACED, ROUND, Request, digest_of, new_run
+from errorfeedback.wire.requests import AWAY, CURVED, DONE, FINELY, FLAG, MOVED, PLACED, ROUND, Request, digest_of, new_run
 from errorfeedback.wire.truncated import numbers, patterns
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ class RemoteSession:
         asking = self.setup.curvature
         assert asking is not None, "a run that asks for curvature says so before round 0"
         tellers = asking.told_by(self.operators[k].support, order.ctx.seed)
-        return asking.compressor.on(pairs_of(tellers)) if tellers.n else None
+        return asking.words(order.finely).on(pairs_of(tellers)) if tellers.n else None
 
     def _curvature(self, frames: Bytes, operator: Operator, ctx: Round) -> Message:
         known = operator.known(bend_key(ctx))
@@ -236,7 +236,8 @@ class RemoteSession:
         return b"".join((head, probes, frames.tobytes()))
 
     def _flags(self, order: Order, k: int) -> int:
-        return MOVED * (order.broadcast is not None) | PLACED * (k in self.placed) | CURVED * order.curvature
+        placed = MOVED * (order.broadcast is not None) | PLACED * (k in self.placed)
+        return placed | CURVED * order.curvature | FINELY * order.finely
 
     def _beside(self, order: Order, n: int) -> Patterns:
         """(n, numbers): the command, and the downlink's numbers."""

@@ -12,11 +12,12 @@ told losses accept or refuse it. What is chosen:
 - *Hessians* (`Curvature`): their price in rounds, by bytes or by time, says whether they come in every round, once at the
   start, or only where progress is slow. By time all clients tell theirs, as the slowest decides, alone or not: in 24 bits
   an entry where numbers come in 24 and that takes at most a tenth of a round, in 10 where it is cheap enough for every
-  round, elsewhere in 4; of more than 1,500 features in every round or never. By bytes, up to 1,500 features, as few tell, in
-  10 bits, as have 5 rows for every feature of the model, or as many as cost no more than one round; where all in 4 bits are
-  cheaper, all. Where all do not have as many rows, nobody but where progress is slow: then all tell, in 24 bits, of
-  quadratics above their losses in place of Hessians. Never without a bound on the curvature: a step that will be refused may
-  end where a loss that grows like exp curves 1e19 times more, and few-bit estimates must come back from there.
+  round, elsewhere in 4; in 16 where it turns out that what these leave out is most of the curvature along a step; of more
+  than 1,500 features in every round or never. By bytes, up to 1,500 features, as few tell, in 10 bits, as have 5 rows for
+  every feature of the model, or as many as cost no more than one round; where all in 4 bits are cheaper, all. Where all do
+  not have as many rows, nobody but where progress is slow: then all tell, in 24 bits, of quadratics above their losses in
+  place of Hessians. Never without a bound on the curvature: a step that will be refused may end where a loss that grows
+  like exp curves 1e19 times more, and few-bit estimates must come back from there.
 - *The start*: the mean of the clients' own models, where these have learned something (`estimators.local_models`).
 - With an L1 penalty the same, by proximal quasi-Newton steps that can end at exactly 0 (`coordinate_descent`,
   `FittedStep(zeros=True)`); Hessians of up to 1,500 features.
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 
 import numpy as np
 
@@ -55,7 +56,7 @@ from errorfeedback.stepsizes.armijo import Armijo
 from errorfeedback.stepsizes.automatic import Automatic
 from errorfeedback.stepsizes.base import StepSize
 
-COARSE, FINE, FINEST = PowersOfTwo(4), Uniform(10), Uniform(24)
+COARSE, FINE, FINER, FINEST = PowersOfTwo(4), Uniform(10), Uniform(16), Uniform(24)
 """How Hessians are told; few clients' errors have few others to cancel with."""
 ROWS_PER_FEATURE = 5.0
 """Of the clients that tell for all."""
@@ -177,7 +178,9 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
         fits = tariff.pace is not None and pairs.sum() <= MOST_PAIRS
         return _of_many(price, bits, ends) if fits else None
     words, tellable = COARSE if tariff.pace is None else _words(price, bits), _tellable(bits)
-    whole = Curvature(words, price(words.bits), ends, believed=tellable) if pairs.sum() <= MOST_PAIRS else None
+    finer, dearer = (FINER, price(FINER.bits)) if words.bits < FINER.bits else (None, inf)
+    of_all = Curvature(words, price(words.bits), ends, believed=tellable, finer=finer, finer_price=dearer)
+    whole = of_all if pairs.sum() <= MOST_PAIRS else None
     if tariff.pace is not None or not problem.hessian_rows:
         return whole
     enough = ceil(ROWS_PER_FEATURE * support.d * n / problem.hessian_rows)
@@ -222,6 +225,8 @@ def _in_words(direction: Curvature, n: int, begun: bool) -> str:
     who = "" if direction.clients is None else f" from {direction.clients} of {n} clients"
     what = "quadratics above the losses" if direction.above else "Hessians"
     cost = f"{what} of {bits} bits an entry{who}, which cost as much as {direction.price:.2g} rounds"
+    if direction.finer is not None:
+        cost += f" ({FINER.bits} bits where those say too little)"
     if direction.above:
         return f"{cost}, only where progress is slow"
     if direction.price <= direction.every_round:

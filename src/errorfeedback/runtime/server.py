@@ -110,9 +110,10 @@ class Server:
             probes = self.stepsize.ask(s.rule)
             curvature = asking is not None and self.direction.asks(s.direction, s.gained)
             ctx = Round(t, seed, step_bits(s.broadcast) if fitted and t else 0)
+            finely = curvature and self.direction.finely(s.direction)
             if curvature and asking is not None:
-                ctx.step_bits = max(ctx.step_bits, asking.bits)
-            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature, s.downlink, self.guard.kept(s))
+                ctx.step_bits = max(ctx.step_bits, asking.bits(finely))
+            order = Order(ctx, s.x, s.broadcast, probes, s.verdict, curvature, finely, s.downlink, self.guard.kept(s))
             messages = session.round(order)
             g = self._estimate(s, order, messages)
             telemetry = self._telemetry(s, order, messages, session, g) if probes else None

@@ -31,8 +31,9 @@ ROUND = struct.Struct("<qqBI")
 FLAG = struct.Struct("<B")
 DONE, FAILED, BEHIND, AWAY = b"=", b"!", b"<", b"~"
 """How an answer begins. `AWAY` is a transport's word for a host that has not answered in time."""
-MOVED, PLACED, CURVED = 1, 2, 4
-"""Flags of a round: values come down; the host has been told already where x is; frames of curvature are to follow up."""
+MOVED, PLACED, CURVED, FINELY = 1, 2, 4, 8
+"""Flags of a round: values come down; the host has been told already where x is; frames of curvature are to follow up, in
+more digits than usual."""
 
 HALF_RUN = 32
 """Bits of the digest in the number of a run, and of what is random."""
