@@ -42,7 +42,9 @@ def needed(objective: Objective, power: float | None) -> tuple[int, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", choices=DATA, default=[name for name, entry in DATA.items() if not entry.by_name])
+    parser.add_argument(
+        "--data", nargs="+", choices=DATA, default=[name for name, entry in DATA.items() if not entry.by_name]
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print(f"| data | rounds: {' | '.join(POWERS)} | ours against the best of these | kB: {' | '.join(POWERS)} |")
