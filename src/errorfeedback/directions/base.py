@@ -119,6 +119,9 @@ class Direction(ABC):
         """The memory before round 0."""
         return None
 
+    def rehearse(self, x: Model, kinked: bool) -> None:  # noqa: B027  (most have no kernels)
+        """Compile what a run from x compiles, before its clock runs; `kinked`: with an l1 part of the penalty."""
+
     def with_l1(self, state: Any, l1: Model) -> Any:
         """The memory before round 0, where R has the part sum_j l1_j |x_j|; for directions that know kinks."""
         return state

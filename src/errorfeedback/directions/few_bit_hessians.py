@@ -62,7 +62,7 @@ from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
 from errorfeedback.directions.base import Asking, Direction, Hessians, Promise
 from errorfeedback.directions.hessians_apart import Apart
 from errorfeedback.directions.lbfgs import check_memory
-from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs
+from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs, rehearse
 from errorfeedback.sparsity.pairs import apart, symmetric
 from errorfeedback.sums import Quadratic
 
@@ -198,6 +198,9 @@ class Curvature(Direction):
 
     def start(self, x: Model) -> Bent:
         return Bent(Pairs(Model(x.copy())), begun=bool(x.any()))
+
+    def rehearse(self, x: Model, kinked: bool) -> None:
+        rehearse(x.dtype, kinked)
 
     def with_l1(self, state: Bent, l1: Model) -> Bent:
         return replace(state, pairs=replace(state.pairs, l1=l1))

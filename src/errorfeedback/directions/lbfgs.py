@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction, Promise
-from errorfeedback.directions.quasi_newton import PLAIN, Pairs
+from errorfeedback.directions.quasi_newton import PLAIN, Pairs, rehearse
 from errorfeedback.sums import Quadratic
 
 
@@ -40,6 +40,9 @@ class LBFGS(Direction):
 
     def start(self, x: Model) -> Pairs:
         return Pairs(Model(x.copy()))
+
+    def rehearse(self, x: Model, kinked: bool) -> None:
+        rehearse(x.dtype, kinked)
 
     def with_l1(self, state: Pairs, l1: Model) -> Pairs:
         return replace(state, l1=l1)

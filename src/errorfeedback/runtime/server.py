@@ -98,6 +98,7 @@ class Server:
         watch: Watch | None,
         writer: StateWriter | None,
     ) -> Ended:
+        self.direction.rehearse(x, self.beside is not None)
         first, s, clock, watched = 0, self._begin(x), Clock(), bool(self.stops)
         commands, asking, along_g = self.stepsize.commands, self.direction.hessians, self.direction.is_estimate
         fitted = len(self.downlink.codings) > 1
