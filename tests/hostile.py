@@ -20,12 +20,12 @@ def hostile(seed, below=(12, 30, 6), draw=0):
     A[np.arange(rows), rng.integers(0, d, rows)] = 1.0  # no client without a feature
     A *= 10.0 ** rng.uniform(-3, 3, d) ** rng.integers(0, 2)  # features of all scales, in half of the cases
     A *= np.repeat(10.0 ** (rng.uniform(-4, 4, n) * rng.integers(0, 2)), m)[:, None]  # clients too
+    if draw:
+        A *= 1.0 + SHAKEN * np.random.default_rng((seed, draw)).standard_normal(A.shape)
     if rng.random() < 0.2:
         A[m:] = np.tile(A[:m], (n - 1, 1))  # duplicated clients
     x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
     z = A @ x
-    if draw:
-        A *= 1.0 + SHAKEN * np.random.default_rng((seed, draw)).standard_normal(A.shape)
     if rng.random() < 0.5:
         b = z + rng.standard_normal(rows) * 10.0 ** rng.integers(-2, 4)
         b *= 1e12 if rng.random() < 0.1 else 1.0  # huge values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reference
@@ -9,7 +11,7 @@ import reference
 from errorfeedback.directions import coordinate_descent
 from errorfeedback.directions.coordinate_descent import DensePart, minimum
 from errorfeedback.directions.few_bit_hessians import Damped
-from errorfeedback.directions.quasi_newton import PLAIN, Pairs
+from errorfeedback.directions.quasi_newton import PLAIN, Pairs, Whole
 from errorfeedback.problems.proximal import ElasticNet
 
 D, MEMORY = 12, 5
@@ -32,7 +34,8 @@ def made(seed, plain, spread=2.0):
         pairs = pairs.arrived(x, g * (1 + 0.05 * rng.standard_normal(D)), metric, MEMORY)
         x = x + rng.standard_normal(D) * (rng.random(D) < 0.6)
         x[rng.random(D) < 0.3] = 0.0
-    model = pairs.compact(metric)
+    pairs = replace(pairs, l1=np.zeros(D))
+    model = pairs.curved(metric)
     B = np.column_stack([model.times(e) for e in np.eye(D)])
     l1 = np.abs(pairs.g) * 10.0 ** rng.uniform(-2, 0.5, D)
     return pairs, metric, model, (B + B.T) / 2, l1
@@ -155,6 +158,33 @@ def test_a_part_of_the_model_is_the_models():
         np.testing.assert_allclose(part.times(r), own @ r, rtol=1e-7, atol=1e-9 * np.abs(B).max())
         expected = np.linalg.solve(own[np.ix_(inside, inside)], r[inside])
         np.testing.assert_allclose(part.solved(inside, r[inside]), expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_beside_kinks_the_model_stays_positive_definite_where_the_compact_form_does_not(seed):
+    """A metric of condition 1e12, and pairs of another function: B is up to 1e12 times its smallest eigenvalue."""
+    pairs, metric, model, B, l1 = made(seed, False, spread=6.0)
+    scale = 1 / np.sqrt(np.diag(B))
+    assert np.linalg.eigvalsh(B * np.outer(scale, scale)).min() > -1e-13
+    np.testing.assert_allclose(model.forms([pairs.g]), [pairs.g @ B @ pairs.g], rtol=1e-9)
+    direction, aimed = replace(pairs, l1=l1).aimed(metric)
+    y = pairs.x - direction
+    assert np.isfinite(direction).all()
+    assert aimed.promised.gap >= 0
+    assert rise(pairs, B, l1, y) <= 1e-9 * aimed.promised.descent
+
+
+def test_where_rounding_has_left_no_minimum_the_step_is_along_a_line():
+    class Bent(Damped):
+        def beside_kinks(self, model, d):
+            return Whole(np.array([[1.0, 2.0], [2.0, 1.0]]))
+
+    metric = Bent(np.ones(2), np.ones(2), np.eye(2))
+    pairs = Pairs(np.zeros(2), np.array([1.0, -1.0]), scale=1.0, l1=np.full(2, 0.1))
+    direction, aimed = pairs.aimed(metric)
+    assert np.isfinite(direction).all()
+    assert aimed.promised.descent >= 0
+    assert aimed.promised.gap >= 0
 
 
 def test_a_matrix_that_rounding_has_bent_downwards_moves_nothing_to_infinity():

@@ -47,7 +47,7 @@ def test_there_is_no_doubt_without_a_step_or_without_lambda():
 
 def doubting(doubt, finer_price, *, price=0.4, fine=False, since=1, exchanges=1, finer=MORE):
     """A direction after an exchange, half of ten rounds ago, and its memory where nothing falls."""
-    direction = ef.Curvature(FEW, price=price, finer=finer, finer_price=finer_price)
+    direction = ef.Curvature(FEW, price=price, finer=finer, finer_price=finer_price if finer else inf)
     metric, log = spread(3, 0.1)[-1], tuple((t, 1.0) for t in range(2, 10))
     begun = replace(direction.start(np.zeros(3)), t=10, since=since, metric=metric, decrements=log)
     return direction, replace(begun, doubt=doubt, fine=fine, exchanges=exchanges)
@@ -67,8 +67,21 @@ def test_they_are_asked_for_at_once_up_to_the_price_of_a_start_and_above_it_when
     for since, asks in ((6, False), (5, True)):  # 2.4 * 2 rounds
         direction, state = doubting(0.9, 2.4, since=since)
         assert direction.asks(state, 1.0) is asks
-    direction, state = doubting(0.9, inf)
-    assert not direction.asks(state, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"finer": MORE}, "finer_price = inf"),
+        ({"finer": MORE, "finer_price": -1.0}, "finer_price = -1.0"),
+        ({"finer": MORE, "finer_price": float("nan")}, "finer_price = nan"),
+        ({"finer": 16, "finer_price": 1.0}, "finer = 16"),
+        ({"finer_price": 1.0}, "without finer"),
+    ],
+)
+def test_what_cannot_be_is_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        ef.Curvature(FEW, **given)
 
 
 def test_once_they_have_come_it_is_their_price_that_counts():

@@ -165,7 +165,7 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize("more", [{}, KINKS], ids=["smooth", "kinks"])
-@pytest.mark.parametrize("name", ["LBFGS", "every round", "start", "late"])
+@pytest.mark.parametrize("name", ["LBFGS", "every round", "start", "late", "finer ones"])
 def test_a_run_goes_on_from_any_round_with_the_same_bits(name, more, tmp_path, monkeypatch):
     """Also between a step that was refused and its next try, while all stand, and with Hessians on the way."""
     verdicts, verdict = [], ef.Armijo.verdict

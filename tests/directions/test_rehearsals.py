@@ -21,7 +21,8 @@ old = Dispatcher.compile
 def compiled(self, signature):
     known = len(self.overloads)
     made = old(self, signature)
-    if began and len(self.overloads) > known and self.py_func.__module__.startswith(("errorfeedback.directions", "errorfeedback.sums")):
+    ours = self.py_func.__module__.startswith(("errorfeedback.directions", "errorfeedback.sums"))
+    if began and ours and len(self.overloads) > known:
         late.append(f"{self.py_func.__module__}.{self.py_func.__name__}")
     return made
 

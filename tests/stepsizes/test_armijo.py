@@ -205,12 +205,12 @@ def test_few_bits_take_about_the_rounds_of_full_precision(name):
 
 
 def test_few_hostile_problems_crawl_to_a_gap_of_a_thousandth():
-    """Of the first 36 at most 1; with 4 bits throughout there are more."""
+    """Of the first 36 at most 3; with 4 bits throughout there are more."""
     fitted, coarse = (
         [seed for seed in range(36) if "crawls to 0.001" in judged(seed, "LBFGS", up=up)[0]]
         for up in (ef.FittedAnswer(), ef.PowersOfTwo(4))
     )
-    assert len(fitted) <= 1 < len(coarse)
+    assert len(fitted) <= 3 < len(coarse)
 
 
 @pytest.mark.parametrize("seed", [49, 80, 86, 168, 180, 206])

@@ -12,11 +12,13 @@ not 0 go towards its minimum, as far as the first of them stays on its side. Onl
 exceeds l1_j, take part at first; others join where their slope comes to exceed it. It ends where the sweeps after a whole
 Newton step gain at most `LEFT` of all.
 
-The model is never above where it began, whatever is left: <g, s> + R(x + s) - R(x) <= -s'Bs/2 for s = y - x.
+Where B is positive definite the model is never above where it began, whatever is left:
+    <g, s> + R(x + s) - R(x) <= -s'Bs/2 for s = y - x.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,12 +26,12 @@ import numba
 import numpy as np
 
 from errorfeedback.core import Floats, Integers, Model
-from errorfeedback.sums import dot
+from errorfeedback.sums import Vector, dot
 
 LEFT = 1e-4
 """The share of the model's fall that a last sweep may gain."""
-SWEEPS, TURNS, JOINS = 3, 100, 20
-"""Sweeps before a Newton step, the most turns of both, and how often features may join."""
+SWEEPS, FACES, TURNS, JOINS = 3, 10, 100, 20
+"""Sweeps before Newton steps, the most of these from kink to kink, the most turns of both, and how often features may join."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,8 @@ class DensePart(Part):
 class Curved(Protocol):
     """B."""
 
+    def forms(self, vectors: Sequence[Vector]) -> Floats: ...
+
     def times(self, v: Floats) -> Floats: ...
 
     def on(self, some: Integers, d: int) -> Part: ...
@@ -99,9 +103,12 @@ def _settled(part: Part, slopes: Floats, l1: Floats, y: Floats, before: float) -
         slopes, fall = slopes + part.times(y - at), fall + fallen
         if whole and fallen <= LEFT * (before + fall):
             break
-        at = y.copy()
-        fallen, whole = _newton(part, slopes, l1, y)
-        slopes, fall = slopes + part.times(y - at), fall + fallen
+        for _ in range(FACES):
+            at = y.copy()
+            fallen, whole = _newton(part, slopes, l1, y)
+            slopes, fall = slopes + part.times(y - at), fall + fallen
+            if whole or not fallen:
+                break
     return y, fall
 
 
@@ -114,7 +121,7 @@ def _newton(part: Part, slopes: Floats, l1: Floats, y: Floats) -> tuple[float, b
     way = part.solved(some, down)
     slope = dot(down, way)
     if not 0.0 < slope < np.inf:
-        return 0.0, True
+        return 0.0, not down.any()
     crossing = way * signs < 0
     reach = np.where(crossing, -y[some] / np.where(crossing, way, 1.0), np.inf)
     t = min(1.0, float(reach.min()))

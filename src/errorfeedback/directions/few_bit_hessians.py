@@ -85,6 +85,8 @@ MOSTLY = 0.5
 NOISE = 2.0
 CONDITION = 1e-12
 """The smallest eigenvalue of H0^-1, as a share of the largest."""
+BESIDE_KINKS = 2.0**-20
+"""Likewise with an l1 penalty, at least: steps end at kinks, and along flatter valleys rounding would say at which."""
 TINY = 1e-100
 """Curvature below that is none."""
 
@@ -100,9 +102,12 @@ class Damped(Metric):
     """lambda, which is in all values."""
 
     def doubt(self, step: Model) -> float:
-        inside = (self.vectors.T @ (step / self.units)) ** 2
-        curved = float(inside @ self.values)
-        return self.noise * float(inside.sum()) / curved if curved > 0 else 0.0
+        inside = self.vectors.T @ (step / self.units)
+        size = float(np.abs(inside).max(initial=0.0))
+        if not 0 < size < inf:
+            return 0.0
+        shares = (inside / size) ** 2
+        return self.noise * float(shares.sum()) / float(shares @ self.values)
 
     def solve(self, v: Floats) -> Floats:
         return self.units * (self.vectors @ ((self.vectors.T @ (self.units * v)) / self.values))
@@ -178,7 +183,7 @@ class Curvature(Direction):
     finer: Contractive | None = None
     """In place of `compressor` where lambda is most of the curvature along a step; None: never."""
     finer_price: float = inf
-    """What an exchange costs then."""
+    """What an exchange costs then; to be given with `finer`."""
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
@@ -187,6 +192,14 @@ class Curvature(Direction):
             raise ValueError(f"clients = {self.clients!r}; a whole number of at least 1 tells its Hessian, or all do (None)")
         if not self.price >= 0:
             raise ValueError(f"price = {self.price}; what Hessians cost in rounds is at least 0")
+        if self.finer is None and self.finer_price != inf:
+            raise ValueError(f"finer_price = {self.finer_price} without finer; say how Hessians of more digits are told")
+        if self.finer is not None and not isinstance(self.finer, Contractive):
+            raise ValueError(f"finer = {self.finer!r}; it is a compressor such as ef.Uniform(16), or None")
+        if self.finer is not None and not 0 <= self.finer_price < inf:
+            raise ValueError(
+                f"finer_price = {self.finer_price}; with finer it is what these cost in rounds, at least 0 and finite"
+            )
         if not 0 < self.believed < 1:
             raise ValueError(f"believed = {self.believed}; it is a share of the largest eigenvalue, between 0 and 1")
         if not 0 < self.tolerance < 1:
@@ -244,7 +257,8 @@ class Curvature(Direction):
 
     def bent(self, state: Bent, answer: Hessians) -> Bent:
         triangle = answer.mean if state.triangle is None else Model(state.triangle + answer.mean)
-        newest, fine = damped(triangle, answer, noise(answer), self.believed), self.finely(state)
+        smallest = self.believed if state.pairs.l1 is None else max(self.believed, BESIDE_KINKS)
+        newest, fine = damped(triangle, answer, noise(answer), smallest), self.finely(state)
         begun = replace(state, triangle=triangle, newest=newest, since=state.t, decrements=(), doubt=0.0, fine=fine)
         return replace(begun, exchanges=1 + state.exchanges * (fine == state.fine))
 

@@ -2,8 +2,8 @@
 
     s = x - x_last,   y = g - g_last,   H+ = (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y,   H0 = scale * metric,
 
-with scale = s'y / (y' metric y) of the newest pair, or, where the metric is the identity and the step was accepted, of what
-is new in the pair (ours):
+with scale = s'y / (y' metric y) of the newest pair, or, where the metric is the identity and the step was accepted at once,
+of what is new in the pair (ours):
 
     scale = s'r / r'r,    r = y - Y c, c by least squares over the older pairs,
 
@@ -34,7 +34,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from errorfeedback.core import Floats, Integers, Model
 from errorfeedback.directions.base import Promise
-from errorfeedback.directions.coordinate_descent import DensePart, Part, minimum
+from errorfeedback.directions.coordinate_descent import Curved, DensePart, Part, minimum
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
 
@@ -44,6 +44,8 @@ FARTHEST = 1e4
 """The longest gradient at a refused point, in lengths of the one where the step began."""
 SHORTER, SHORTEST = 0.25, 1e-150
 """H0 of a standing round, as a share of the one that led nowhere; and the least, whose inverse is still a number."""
+LOST = 1e-9
+"""A model whose minimum is that much above where it began, as a share of the fall that its slope promises, is none."""
 ALIKE = 1e-3
 """The share of its length below which nothing is new in a vector."""
 TINY = float(np.finfo(np.float64).tiny)
@@ -87,10 +89,16 @@ class Metric(ABC):
             unit[j] = 0.0
         return made
 
-    def part(self, model: Compact, some: Integers, d: int) -> Part:
-        """The model on some of the d features."""
-        w = model.wide(some)
-        return DensePart(model.b * self.matrix(some, d) - w @ model.middle @ w.T)
+    def beside_kinks(self, model: Compact, d: int) -> Curved:
+        """The model with all its entries, pair by pair: the compact form cancels, and beside a penalty with kinks everything
+        rests on its being positive definite."""
+        matrix = model.b * self.matrix(np.arange(d), d)
+        for s, y in zip(model.known.s, model.known.y, strict=True):
+            bent = matrix @ s
+            curved = float(s @ bent)
+            if curved > 0.0:
+                matrix += np.outer(y, y / float(s @ y)) - np.outer(bent, bent / curved)
+        return Whole(matrix)
 
     def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         """v' metric^-1 v of all vectors, all s_a' metric^-1 v, and all y_a' v."""
@@ -109,9 +117,8 @@ class Plain(Metric):
     def products(self, known: Secants) -> Floats:
         return known.ss
 
-    def part(self, model: Compact, some: Integers, d: int) -> Part:
-        w = model.wide(some)
-        return Part(model.b, w, -(w @ model.middle))
+    def beside_kinks(self, model: Compact, d: int) -> Curved:
+        return model
 
     def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         (both, lengths), pairs = met((*known.s, *known.y), vectors), len(known.s)
@@ -137,14 +144,16 @@ class Pairs:
     """What the penalty has beside its smooth part, where it has: sum_j l1_j |x_j|."""
     promised: Promise = field(default=Promise(0.0, 0.0))
     """By the last direction."""
+    strayed: bool = False
+    """A step from the last accepted point was refused."""
 
     def arrived(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
         if np.array_equal(x, self.x):
             shorter = None if self.scale is None else max(SHORTER * self.scale, SHORTEST)
             return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1)
-        here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
-        if here.known is None or here.known is self.known:
+        here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()), strayed=False)
+        if here.known is None or here.known is self.known or self.strayed:
             return here
         return replace(here, scale=metric.new_length(here.known))
 
@@ -155,8 +164,8 @@ class Pairs:
     def refused(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At a refused point: with what it says of the curvature where the step began."""
         if self.g is None or not dot(g, g) <= FARTHEST**2 * dot(self.g, self.g):
-            return self
-        return self.learned(x, g, metric, memory)
+            return replace(self, strayed=True)
+        return replace(self.learned(x, g, metric, memory), strayed=True)
 
     def learned(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """With the pair between the last accepted point and this one, where it says something."""
@@ -182,14 +191,19 @@ class Pairs:
 
     def _around_kinks(self, metric: Metric, l1: Model, g: Model) -> tuple[Model, Promise]:
         """x - argmin of the model with the l1 part; the steepest descent where nothing is known yet."""
-        rough, model = ElasticNet(l1), self.compact(metric)
+        rough, model = ElasticNet(l1), self.curved(metric)
+        steepest = rough.shortest_subgradient(self.x, g)
+        square = dot(steepest, steepest)
         if model is None:
-            steepest = rough.shortest_subgradient(self.x, g)
-            square = dot(steepest, steepest)
             return steepest, Promise(square, 0.5 * square)
         direction = Model((self.x - minimum(self.x, g, l1, model)).astype(g.dtype, copy=False))
         descent = -rough.rise(self.x, Model(-direction), g)
-        return direction, Promise(descent, descent - 0.5 * float(model.forms([direction])[0]))
+        gap = descent - 0.5 * float(model.forms([direction])[0])
+        if gap >= -LOST * abs(descent):
+            return direction, Promise(descent, max(gap, 0.0))
+        bent = float(model.forms([steepest])[0])  # rounding has left no minimum: to the lowest point of a line
+        along = square / bent if bent > 0 else 1.0
+        return Model((along * steepest).astype(g.dtype, copy=False)), Promise(along * square, 0.5 * along * square)
 
     def towards(self, metric: Metric) -> Model:
         """H g."""
@@ -204,8 +218,13 @@ class Pairs:
 
     def quadratic(self, metric: Metric) -> Quadratic | None:
         """What is believed of the curvature."""
-        model = self.compact(metric)
+        model = self.curved(metric)
         return None if model is None else Quadratic(model.forms, self.g)
+
+    def curved(self, metric: Metric) -> Curved | None:
+        """B; beside kinks as it is safest."""
+        model = self.compact(metric)
+        return model if model is None or self.l1 is None else metric.beside_kinks(model, len(self.x))
 
     def compact(self, metric: Metric) -> Compact | None:
         """B = H^-1; None where nothing is known yet."""
@@ -255,7 +274,27 @@ class Compact:
         return np.column_stack(columns) if columns else np.empty((len(some), 0))
 
     def on(self, some: Integers, d: int) -> Part:
-        return self.metric.part(self, some, d)
+        """Where the metric is the identity."""
+        w = self.wide(some)
+        return Part(self.b, w, -(w @ self.middle))
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """B, as a matrix."""
+
+    matrix: Floats
+
+    def forms(self, vectors: Sequence[Vector]) -> Floats:
+        """v'Bv of all vectors."""
+        return np.array([dot(v[:], self.times(v[:])) for v in vectors])
+
+    def times(self, v: Floats) -> Floats:
+        """B v."""
+        return np.asarray(self.matrix @ v)
+
+    def on(self, some: Integers, d: int) -> Part:
+        return DensePart(self.matrix[np.ix_(some, some)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 Every client tells f_i in every round. The step s from an accepted point x, with the estimate g there, is accepted where
 
-    F(x + s) <= F(x) + 1e-4 <g, s>,        F = f + R,
+    F(x + s) <= F(x) + 1e-4 Delta,    F = f + R,    Delta = <g, s>,  or <g, s> + R(x + s) - R(x) where g is without R,
 
 and then x + s is where the next one begins. Otherwise it is undone on both sides (clients go back to x and to their memory
 there), and the next try begins at x again: along what the direction has learned from the refused step, and at most half as
@@ -15,7 +15,7 @@ The first step, where the direction has no length of its own, is a quarter of Po
 (F - lower bound) / (4 <g, direction>); from a start that is already better than another point, with 3% of that in place of
 F - lower bound.
 
-*F never rises at accepted points*: <g, s> < 0 for a direction of descent, and what is not accepted is undone. (A told loss
+*F never rises at accepted points*: Delta < 0 for a direction of descent, and what is not accepted is undone. (A told loss
 has 64 bits; steps within the rounding of their mean, 16 eps |F|, count as level.)
 
 *Gradients go to zero* (docs/theory.md, section 13). Let F be bounded below with an L-Lipschitz gradient, direction = H g,
