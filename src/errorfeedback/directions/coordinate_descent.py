@@ -31,7 +31,7 @@ from errorfeedback.sums import Vector, dot
 LEFT = 1e-4
 """The share of the model's fall that a last sweep may gain."""
 SWEEPS, FACES, TURNS, JOINS = 3, 10, 100, 20
-"""Sweeps before Newton steps, the most of these from kink to kink, the most turns of both, and how often features may join."""
+"""Sweeps before Newton steps, the most of these from kink to kink, the most turns of both, and how often features join."""
 
 
 @dataclass(frozen=True, eq=False)
