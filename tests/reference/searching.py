@@ -50,7 +50,6 @@ class Secant:
     pairs: list = field(default_factory=list)
     scale: float | None = None
     metric: np.ndarray | None = None
-    strayed: bool = False
 
     def H0(self):
         H0 = np.eye(len(self.x)) if self.metric is None else self.metric
@@ -64,7 +63,7 @@ class Secant:
         if self.memory and s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
             self.pairs = [*self.pairs, (s, y)][-self.memory :]
             self.scale = (s @ y) / (y @ (y if self.metric is None else self.metric @ y))
-            if accepted and self.metric is None and not self.strayed:
+            if accepted and self.metric is None:
                 self.scale = self.new_length(s, y)
 
     def new_length(self, s, y):
@@ -84,7 +83,7 @@ class Secant:
             self.pairs, self.scale = [], None if self.scale is None else self.scale / 4
         elif self.x is not None:
             self.learn(x, g, accepted=True)
-        self.x, self.g, self.strayed = x, g, False
+        self.x, self.g = x, g
 
     def aim(self, x, l1):
         """Away from where the model is lowest."""
@@ -219,7 +218,6 @@ def armijo(problem, x, rounds, C, memory, down, l2=0.0, floor=0.0, curvature=Non
                 gamma = min(gamma if stands else 2 * gamma, longest / np.linalg.norm(direction))
             best, kept, kept_clients, refusals, losses, there = value, x, clients, 0, here, now
         else:
-            secant.strayed = True
             if np.linalg.norm(g - news) <= 1e4 * np.linalg.norm(secant.g):
                 secant.learn(x, g - news)
             cut = 0.5 if value - before <= 1e3 * abs(slope) else 0.1

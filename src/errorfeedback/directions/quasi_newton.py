@@ -2,8 +2,8 @@
 
     s = x - x_last,   y = g - g_last,   H+ = (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y,   H0 = scale * metric,
 
-with scale = s'y / (y' metric y) of the newest pair, or, where the metric is the identity and the step was accepted at once,
-of what is new in the pair (ours):
+with scale = s'y / (y' metric y) of the newest pair, or, where the metric is the identity and the step was accepted, of
+what is new in the pair (ours):
 
     scale = s'r / r'r,    r = y - Y c, c by least squares over the older pairs,
 
@@ -144,16 +144,14 @@ class Pairs:
     """What the penalty has beside its smooth part, where it has: sum_j l1_j |x_j|."""
     promised: Promise = field(default=Promise(0.0, 0.0))
     """By the last direction."""
-    strayed: bool = False
-    """A step from the last accepted point was refused."""
 
     def arrived(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
         if np.array_equal(x, self.x):
             shorter = None if self.scale is None else max(SHORTER * self.scale, SHORTEST)
             return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1)
-        here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()), strayed=False)
-        if here.known is None or here.known is self.known or self.strayed:
+        here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
+        if here.known is None or here.known is self.known:
             return here
         return replace(here, scale=metric.new_length(here.known))
 
@@ -164,8 +162,8 @@ class Pairs:
     def refused(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """At a refused point: with what it says of the curvature where the step began."""
         if self.g is None or not dot(g, g) <= FARTHEST**2 * dot(self.g, self.g):
-            return replace(self, strayed=True)
-        return replace(self.learned(x, g, metric, memory), strayed=True)
+            return self
+        return self.learned(x, g, metric, memory)
 
     def learned(self, x: Model, g: Model, metric: Metric, memory: int) -> Pairs:
         """With the pair between the last accepted point and this one, where it says something."""
