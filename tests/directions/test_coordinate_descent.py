@@ -11,7 +11,7 @@ import reference
 from errorfeedback.directions import coordinate_descent
 from errorfeedback.directions.coordinate_descent import DensePart, minimum
 from errorfeedback.directions.few_bit_hessians import Damped
-from errorfeedback.directions.quasi_newton import PLAIN, Pairs, Whole
+from errorfeedback.directions.quasi_newton import PLAIN, Entries, Pairs
 from errorfeedback.problems.proximal import ElasticNet
 
 D, MEMORY = 12, 5
@@ -177,7 +177,7 @@ def test_beside_kinks_the_model_stays_positive_definite_where_the_compact_form_d
 def test_where_rounding_has_left_no_minimum_the_step_is_along_a_line():
     class Bent(Damped):
         def beside_kinks(self, model, d):
-            return Whole(np.array([[1.0, 2.0], [2.0, 1.0]]))
+            return Entries(np.array([[1.0, 2.0], [2.0, 1.0]]))
 
     metric = Bent(np.ones(2), np.ones(2), np.eye(2))
     pairs = Pairs(np.zeros(2), np.array([1.0, -1.0]), scale=1.0, l1=np.full(2, 0.1))

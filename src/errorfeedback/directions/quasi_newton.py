@@ -98,7 +98,7 @@ class Metric(ABC):
             curved = float(s @ bent)
             if curved > 0.0:
                 matrix += np.outer(y, y / float(s @ y)) - np.outer(bent, bent / curved)
-        return Whole(matrix)
+        return Entries(matrix)
 
     def meet(self, vectors: Sequence[Vector], known: Secants) -> tuple[Floats, Floats, Floats]:
         """v' metric^-1 v of all vectors, all s_a' metric^-1 v, and all y_a' v."""
@@ -278,7 +278,7 @@ class Compact:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class Entries:
     """B, as a matrix."""
 
     matrix: Floats
