@@ -9,9 +9,9 @@ import pytest
 import reference
 
 from errorfeedback.directions import coordinate_descent
-from errorfeedback.directions.coordinate_descent import DensePart, minimum
+from errorfeedback.directions.coordinate_descent import DensePart, Entries, minimum
 from errorfeedback.directions.few_bit_hessians import Damped
-from errorfeedback.directions.quasi_newton import PLAIN, Entries, Pairs
+from errorfeedback.directions.quasi_newton import PLAIN, Pairs
 from errorfeedback.problems.proximal import ElasticNet
 
 D, MEMORY = 12, 5

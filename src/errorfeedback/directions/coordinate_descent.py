@@ -76,6 +76,24 @@ class Curved(Protocol):
     def on(self, some: Integers, d: int) -> Part: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """B, as a matrix."""
+
+    matrix: Floats
+
+    def forms(self, vectors: Sequence[Vector]) -> Floats:
+        """v'Bv of all vectors."""
+        return np.array([dot(v[:], self.times(v[:])) for v in vectors])
+
+    def times(self, v: Floats) -> Floats:
+        """B v."""
+        return np.asarray(self.matrix @ v)
+
+    def on(self, some: Integers, d: int) -> Part:
+        return DensePart(self.matrix[np.ix_(some, some)])
+
+
 def minimum(x: Model, g: Model, l1: Model, model: Curved) -> Floats:
     """y."""
     start = x.astype(np.float64)

@@ -34,7 +34,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from errorfeedback.core import Floats, Integers, Model
 from errorfeedback.directions.base import Promise
-from errorfeedback.directions.coordinate_descent import Curved, DensePart, Part, minimum
+from errorfeedback.directions.coordinate_descent import Curved, Entries, Part, minimum
 from errorfeedback.problems.proximal import ElasticNet
 from errorfeedback.sums import Quadratic, Vector, add_multiples, dot, met, products
 
@@ -275,24 +275,6 @@ class Compact:
         """Where the metric is the identity."""
         w = self.wide(some)
         return Part(self.b, w, -(w @ self.middle))
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """B, as a matrix."""
-
-    matrix: Floats
-
-    def forms(self, vectors: Sequence[Vector]) -> Floats:
-        """v'Bv of all vectors."""
-        return np.array([dot(v[:], self.times(v[:])) for v in vectors])
-
-    def times(self, v: Floats) -> Floats:
-        """B v."""
-        return np.asarray(self.matrix @ v)
-
-    def on(self, some: Integers, d: int) -> Part:
-        return DensePart(self.matrix[np.ix_(some, some)])
 
 
 @dataclass(frozen=True, eq=False)
