@@ -174,6 +174,17 @@ def test_beside_kinks_the_model_stays_positive_definite_where_the_compact_form_d
     assert rise(pairs, B, l1, y) <= 1e-9 * aimed.promised.descent
 
 
+@pytest.mark.parametrize("seed", [1, 5, 6, 14, 22, 25])
+def test_in_long_valleys_the_minimum_is_found_from_face_to_face(seed, monkeypatch):
+    """At condition 1e12, two fifths of the fall or more; with a single Newton step between sweeps it is a hundredth or less."""
+    pairs, _, model, B, _ = made(seed, False, spread=6.0)
+    l1 = 1e-2 * np.abs(pairs.g)
+    found = rise(pairs, B, l1, minimum(pairs.x, pairs.g, l1, model))
+    for name, many in (("FACES", 50), ("TURNS", 1000), ("LEFT", 0.0)):
+        monkeypatch.setattr(coordinate_descent, name, many)
+    assert found <= 0.4 * rise(pairs, B, l1, minimum(pairs.x, pairs.g, l1, model)) < 0
+
+
 def test_where_rounding_has_left_no_minimum_the_step_is_along_a_line():
     class Bent(Damped):
         def beside_kinks(self, model, d):
