@@ -176,7 +176,7 @@ def test_beside_kinks_the_model_stays_positive_definite_where_the_compact_form_d
 
 @pytest.mark.parametrize("seed", [1, 5, 6, 14, 22, 25])
 def test_in_long_valleys_the_minimum_is_found_from_face_to_face(seed, monkeypatch):
-    """At condition 1e12, two fifths of the fall or more; with a single Newton step between sweeps it is a hundredth or less."""
+    """At condition 1e12 two fifths of the fall or more; with single Newton steps between sweeps a hundredth."""
     pairs, _, model, B, _ = made(seed, False, spread=6.0)
     l1 = 1e-2 * np.abs(pairs.g)
     found = rise(pairs, B, l1, minimum(pairs.x, pairs.g, l1, model))
