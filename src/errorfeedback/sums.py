@@ -98,7 +98,7 @@ def dot(u: Floats, v: Floats) -> float:
     """u'v."""
     total = 0.0
     for j in range(len(u)):
-        total += u[j] * v[j]
+        total += np.float64(u[j]) * v[j]
     return total
 
 
@@ -111,10 +111,10 @@ def _four_products(a: Floats, b: Floats, c: Floats, d: Floats, vectors: Floats, 
             v = vectors[k, lo : lo + BLOCK]
             va, vb, vc, vd = 0.0, 0.0, 0.0, 0.0
             for j in range(len(v)):
-                va += at[j] * v[j]
-                vb += bt[j] * v[j]
-                vc += ct[j] * v[j]
-                vd += dt[j] * v[j]
+                va += np.float64(at[j]) * v[j]
+                vb += np.float64(bt[j]) * v[j]
+                vc += np.float64(ct[j]) * v[j]
+                vd += np.float64(dt[j]) * v[j]
             out[k, 0] += va
             out[k, 1] += vb
             out[k, 2] += vc

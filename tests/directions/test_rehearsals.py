@@ -12,6 +12,7 @@ import sys
 import numba
 import numpy as np
 import errorfeedback as ef
+from errorfeedback.directions import quasi_newton
 from errorfeedback.runtime import clock, server
 from numba.core.dispatcher import Dispatcher
 
@@ -34,6 +35,7 @@ class Clock(clock.Clock):
         super().__init__(*given)
 
 server.Clock = Clock
+quasi_newton.LONG = int(sys.argv[2])
 problem = ef.synthetic(n=10, d=40, m=5, c=4)
 prox = ef.ElasticNet(l1=float(sys.argv[1]), l2=1e-3)
 few = ef.EF21(ef.FittedAnswer(), start="compressed")
@@ -44,9 +46,10 @@ print(sorted(set(late)))
 """
 
 
+@pytest.mark.parametrize("long", [1, 1_000])
 @pytest.mark.parametrize("l1", [0.0, 0.01])
-def test_kernels_of_quasi_newton_steps_are_compiled_before_the_clock_runs(l1, tmp_path):
+def test_kernels_of_quasi_newton_steps_are_compiled_before_the_clock_runs(l1, long, tmp_path):
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(l1)], capture_output=True, text=True, env=None, check=True, cwd=tmp_path
+        [sys.executable, "-c", PROGRAM, str(l1), str(long)], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert found.stdout.strip() == "[]"

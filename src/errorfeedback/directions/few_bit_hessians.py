@@ -62,7 +62,7 @@ from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
 from errorfeedback.directions.base import Asking, Direction, Hessians, Promise
 from errorfeedback.directions.hessians_apart import Apart
 from errorfeedback.directions.lbfgs import check_memory
-from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs, rehearse
+from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs, nothing_known, rehearse
 from errorfeedback.sparsity.pairs import apart, symmetric
 from errorfeedback.sums import Quadratic
 
@@ -210,10 +210,10 @@ class Curvature(Direction):
         return Asking(self.compressor, self.clients, self.above, self.finer) if self.price < inf else None
 
     def start(self, x: Model) -> Bent:
-        return Bent(Pairs(Model(x.copy())), begun=bool(x.any()))
+        return Bent(nothing_known(x), begun=bool(x.any()))
 
     def rehearse(self, x: Model, kinked: bool) -> None:
-        rehearse(x.dtype, kinked)
+        rehearse(x, kinked)
 
     def with_l1(self, state: Bent, l1: Model) -> Bent:
         return replace(state, pairs=replace(state.pairs, l1=l1))

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction, Promise
-from errorfeedback.directions.quasi_newton import PLAIN, Pairs, rehearse
+from errorfeedback.directions.quasi_newton import PLAIN, Pairs, nothing_known, rehearse
 from errorfeedback.sums import Quadratic
 
 
@@ -39,10 +39,10 @@ class LBFGS(Direction):
         check_memory(self.memory)
 
     def start(self, x: Model) -> Pairs:
-        return Pairs(Model(x.copy()))
+        return nothing_known(x)
 
     def rehearse(self, x: Model, kinked: bool) -> None:
-        rehearse(x.dtype, kinked)
+        rehearse(x, kinked)
 
     def with_l1(self, state: Pairs, l1: Model) -> Pairs:
         return replace(state, l1=l1)

@@ -48,6 +48,11 @@ LOST = 1e-9
 """A model whose minimum is that much above where it began, as a share of the fall that its slope promises, is none."""
 ALIKE = 1e-3
 """The share of its length below which nothing is new in a vector."""
+LONG = 2**17
+"""Numbers of a model beyond which pairs do not stay in a cache. To read them from memory several times in a round is most of
+what the server does, so they are kept in single precision: few-bit gradients have fewer digits. Products are in double."""
+SMALL, LARGE = 1e-25, 1e25
+"""Lengths of vectors that single precision can hold."""
 TINY = float(np.finfo(np.float64).tiny)
 """What products of pairs must exceed: smaller ones have lost digits."""
 
@@ -142,6 +147,8 @@ class Pairs:
     """Of H0; None: nothing is known yet."""
     l1: Model | None = None
     """What the penalty has beside its smooth part, where it has: sum_j l1_j |x_j|."""
+    short: bool = False
+    """Pairs are kept in single precision."""
     promised: Promise = field(default=Promise(0.0, 0.0))
     """By the last direction."""
 
@@ -149,7 +156,7 @@ class Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
         if np.array_equal(x, self.x):
             shorter = None if self.scale is None else max(SHORTER * self.scale, SHORTEST)
-            return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1)
+            return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1, short=self.short)
         here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
         if here.known is None or here.known is self.known:
             return here
@@ -173,6 +180,8 @@ class Pairs:
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
             return self
+        if self.short and min(ss, yy) > SMALL**2 and max(ss, yy) < LARGE**2:
+            s, y = s.astype(np.float32), y.astype(np.float32)
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=metric.length(known))
 
@@ -269,7 +278,7 @@ class Compact:
     def wide(self, some: Integers) -> Floats:
         """W on some features."""
         columns = [*(self.b * self.metric.times(s)[some] for s in self.known.s), *(y[some] for y in self.known.y)]
-        return np.column_stack(columns) if columns else np.empty((len(some), 0))
+        return np.column_stack(columns).astype(np.float64, copy=False) if columns else np.empty((len(some), 0))
 
     def on(self, some: Integers, d: int) -> Part:
         """Where the metric is the identity."""
@@ -343,10 +352,20 @@ PLAIN = Plain()
 NONE: Secants = Secants()
 
 
-@lru_cache(maxsize=4)
-def rehearse(dtype: np.dtype[Any], kinked: bool) -> None:
+def nothing_known(x: Model) -> Pairs:
+    """At the first point."""
+    return Pairs(Model(x.copy()), short=len(x) > LONG)
+
+
+def rehearse(x: Model, kinked: bool) -> None:
+    """All kernels are compiled."""
+    _rehearsed(x.dtype, kinked, len(x) > LONG)
+
+
+@lru_cache(maxsize=8)
+def _rehearsed(dtype: np.dtype[Any], kinked: bool, short: bool) -> None:
     """Five pairs in two dimensions, and the steps that they make: kernels are compiled for few and for many of them."""
-    pairs = Pairs(Model(np.zeros(2, dtype)), l1=Model(np.full(2, 0.1, dtype)) if kinked else None)
+    pairs = Pairs(Model(np.zeros(2, dtype)), l1=Model(np.full(2, 0.1, dtype)) if kinked else None, short=short)
     for x in np.array([[0.0, 0.0], [1.0, 0.5], [1.0, 2.0], [2.0, 3.0], [3.0, 5.0], [5.0, 4.0]], dtype):
         pairs = pairs.arrived(Model(x), Model(x * np.array([1.0, 2.0], dtype) + 1), PLAIN, 5)
         direction, pairs = pairs.aimed(PLAIN)

@@ -41,6 +41,7 @@ from errorfeedback.core import PerClient
 from errorfeedback.directions.base import Direction
 from errorfeedback.directions.few_bit_hessians import EVERY_ROUND, FROM_THE_START, Curvature
 from errorfeedback.directions.lbfgs import LBFGS
+from errorfeedback.directions.quasi_newton import LONG
 from errorfeedback.directions.steepest import Steepest
 from errorfeedback.downlinks.base import Downlink
 from errorfeedback.downlinks.fitted_step import FittedStep
@@ -65,6 +66,8 @@ BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 SHARE_OF_TRIP, NEXT_TO_NOTHING, DEARER = 0.1, 0.02, 0.2
 PACKETS = 80.0
 """Bytes of the headers of a packet each way, IP's and TCP's: no network sends less."""
+PAIRS, PAIRS_OF_LONG = 20, 10
+"""What L-BFGS remembers; going through the pairs of a long model is most of what the server does."""
 MOST_PAIRS = 5e7
 """Up to which all clients keep theirs."""
 OF_MANY = 1.0
@@ -118,7 +121,7 @@ def few_bits(
         goal, rule = f"{goal}, from the mean of the clients' own models", Armijo(since=begin.since)
     if direction is None:
         why = f"{sent}, {server} on the server, for {goal}; Hessians are out of the question here"
-        return Recipe(method, rule, LBFGS(), downlink, why, begin)
+        return Recipe(method, rule, LBFGS(PAIRS if support.d <= LONG else PAIRS_OF_LONG), downlink, why, begin)
     step = "a proximal quasi-Newton step" if kinks else "a quasi-Newton step"
     why = f"{sent}, {step} on the server, {_in_words(direction, support.n_total, begun)}, for {goal}"
     return Recipe(method, rule, direction, downlink, why, begin)
