@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
 
 import errorfeedback as ef
+from errorfeedback.runtime import stopping
 from errorfeedback.runtime.stopping import Budget, GradientMapping, Progress, RelativeDecrease
 from errorfeedback.runtime.validation import Validation
 from errorfeedback.storage.packing import pack, unpack
@@ -201,14 +204,69 @@ def test_an_estimated_gap_stops_when_it_is_small_twice_in_a_row():
     assert last == "an estimated 9.8e-04 of all progress is left at round 2"
 
 
+def test_an_estimate_that_the_run_has_refuted_counts_as_many_times_as_it_was_too_low():
+    """0.001 was said to be left, and the loss fell by 0.05: what is said next counts 50 times."""
+    tolerated = 1e-3 * 0.55
+    for gap, stops in ((0.98 * tolerated / 50, True), (1.02 * tolerated / 50, False)):
+        said = estimated((0.5, 0.001, 1.0), (0.45, 1e-9, 0.0), (0.45, gap, 0.0))
+        assert bool(said[-1]) is stops
+
+
+def test_the_estimate_is_held_against_each_of_the_last_eight_accepted_points():
+    losses, gaps = 1.0 - 0.1 * np.arange(10), 0.01 + 0.001 * np.arange(10)
+    rule = ef.EstimatedGap(1e-3)
+    state = rule.start()
+    for t in range(10):
+        seen = Progress(t, 0.0, 0.0, losses[t], None, None, gap=gaps[t], gained=1.0 - losses[t])
+        before, state = state, rule.next(state, seen)[1]
+        last = slice(max(t - 8, 0), t)
+        times = ((losses[last] - losses[t]) / gaps[last]).max() if t else 1.0
+        assert state.gap == pytest.approx(times * gaps[t], rel=1e-12)
+        refused = rule.next(before, Progress(t, 0.0, 0.0, 5.0, None, None))[1]
+        assert refused.past == before.past
+
+
+def test_refuting_counts_losses_as_they_are_told_now():
+    """The loss of 0.5 counts as 0.7 once the absent have told: 0.6 is a fall by 0.1, ten times what was left."""
+    rule = ef.EstimatedGap(1e-3)
+    state = rule.next(rule.start(), Progress(0, 0.0, 0.0, 0.5, None, None, gap=0.01, gained=0.5))[1]
+    state = rule.next(state, Progress(1, 0.0, 0.0, 0.6, None, None, gap=0.01, gained=0.4, surprise=0.2))[1]
+    assert state.gap == pytest.approx(0.1)
+
+
+def left_at_the_end(clients, seed, refuted):
+    """How many times the tolerance of all progress is left where a run ends: raw measurements of cells, of many scales."""
+    A, y = load_breast_cancer(return_X_y=True)
+    y = np.where(y > 0, 1, -1)
+    model = ef.EF21Classifier(n_clients=clients, tol=1e-6, l2=1e-4, random_state=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        if not refuted:
+            patch.setattr(stopping, "refuted", lambda past, loss: 1.0)
+        model.fit(A, y)
+    best = LogisticRegression(C=1 / (1e-4 * len(y)), solver="newton-cholesky", tol=1e-10, max_iter=1000).fit(A, y)
+
+    def value(coef, intercept):
+        return np.logaddexp(0, -y * (A @ coef + intercept)).mean() + 0.5e-4 * coef @ coef
+
+    least = value(best.coef_[0], best.intercept_[0])
+    return (value(model.coef_[0], model.intercept_[0]) - least) / (np.log(2) - least) / 1e-6
+
+
+def test_runs_end_where_about_as_much_is_left_as_the_tolerance_says():
+    deals = [(clients, seed) for clients in (20, 100, 113) for seed in range(2)]
+    ends = np.array([[left_at_the_end(*deal, refuted) for deal in deals] for refuted in (True, False)])
+    assert ends[0].max() < 1.0
+    assert ends[1].max() > 3.0, "the control: without it the estimate is that much too low"
+
+
 def test_an_estimated_gap_is_believed_where_the_gradient_has_fallen_too():
     """||g||^2 at 100 times the tolerance of its largest, two percent below and above."""
     for share, stops in ((0.098, True), (0.102, False)):
-        assert bool(estimated(STEEP, (0.5, 1e-9, share), (0.4999, 1e-9, share))[-1]) is stops
+        assert bool(estimated(STEEP, (0.5, 1e-9, share), (0.5 - 1e-10, 1e-9, share))[-1]) is stops
 
 
 def test_refused_points_say_nothing_and_a_loss_that_no_step_lowers_ends_the_run():
-    assert estimated(STEEP, (0.5, 1e-9, 0.0), (0.9, None, 0.0), (0.4999, 1e-9, 0.0))[2:] == [
+    assert estimated(STEEP, (0.5, 1e-9, 0.0), (0.9, None, 0.0), (0.5 - 1e-10, 1e-9, 0.0))[2:] == [
         "",
         "an estimated 2.0e-09 of all progress is left at round 3",
     ]

@@ -95,6 +95,8 @@ class Budget(Stop):
 
 
 FLATTER, LONGER = 100.0, 3
+HELD_AGAINST = 8
+"""Accepted points whose estimates are held against what the loss has done since."""
 MOST = 0.9
 """The share of the clients that must have told for a round to be judged."""
 
@@ -111,6 +113,17 @@ class Estimate:
     """The largest ||g||^2."""
     much: bool = False
     """More than the tolerance was left, by the last estimate."""
+    past: tuple[tuple[float, float], ...] = ()
+    """(loss, g'Hg/2) at the last accepted points."""
+
+
+def refuted(past: Sequence[tuple[float, float]], loss: float) -> float:
+    """How many times too low earlier estimates were, at least: the loss has fallen by more since than they said was left.
+
+    >>> refuted([(1.0, 0.1), (0.9, 0.05)], 0.7)
+    4.0
+    """
+    return max([1.0, *((before - loss) / gap for before, gap in past if gap > 0)])
 
 
 STUCK = "no step lowers the loss any more"
@@ -118,10 +131,14 @@ STUCK = "no step lowers the loss any more"
 
 @dataclass(frozen=True)
 class EstimatedGap(Stop):
-    """The estimate of what is left, g'Hg/2 at accepted points, is at most `tolerance` of all progress, twice in a row; or no
-    step has lowered the loss for `patience` rounds, so that its rounding is reached; for three times as many where much is
-    left by the last estimate, as a step may have to be shortened ten thousand times. A model that has seen the steepest
-    curvature only believes that little is left everywhere: so ||g||^2 must be at most 100 `tolerance` of its largest, too.
+    """The estimate of what is left is at most `tolerance` of all progress; or no step has lowered the loss for `patience`
+    rounds, so that its rounding is reached; for three times as many where much is left by the last estimate, as a step may
+    have to be shortened ten thousand times.
+
+    The estimate is g'Hg/2 at an accepted point, times how far too low it has been: where the loss has since fallen by more
+    than it said was left at one of the last eight, the run has refuted it, and by that much at least. A model that has seen
+    the steepest curvature only believes that little is left everywhere: so g'Hg/2 itself must be that small twice in a row,
+    and ||g||^2 at most 100 `tolerance` of its largest.
 
     All progress is what the loss has fallen by and is still above its estimated minimum, or a hundredth of the loss itself
     where that is more: a run that starts near the minimum need not go on to the last digit. Rounds that more than a tenth of
@@ -140,7 +157,8 @@ class EstimatedGap(Stop):
     def next(self, state: Estimate, seen: Progress) -> tuple[str, Estimate]:
         if seen.loss is None:
             return "", state
-        state = replace(state, best=state.best + seen.surprise)
+        past = tuple((loss + seen.surprise, gap) for loss, gap in state.past)
+        state = replace(state, best=state.best + seen.surprise, past=past)
         lower, idle = seen.loss < state.best, state.idle + (seen.share >= MOST)
         state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else idle)
         if seen.share < MOST:
@@ -149,14 +167,16 @@ class EstimatedGap(Stop):
             return f"{STUCK}, at round {seen.t}", state
         if seen.gap is None or seen.gained is None:
             return "", state
-        progress = max(seen.gained + seen.gap, 0.01 * abs(seen.loss))
+        gap = seen.gap * refuted(state.past, seen.loss)
+        progress = max(seen.gained + gap, 0.01 * abs(seen.loss))
         steepest = max(state.steepest, seen.gradient2)
         small = seen.gap <= self.tolerance * progress and seen.gradient2 <= FLATTER * self.tolerance * steepest
-        much, times = seen.gap > self.tolerance * progress, state.times + 1 if small else 0
-        state = replace(state, gap=seen.gap, times=times, steepest=steepest, much=much)
-        if state.times < 2:
+        much, times = gap > self.tolerance * progress, state.times + 1 if small else 0
+        past = (*state.past, (seen.loss, seen.gap))[-HELD_AGAINST:]
+        state = replace(state, gap=gap, times=times, steepest=steepest, much=much, past=past)
+        if state.times < 2 or much:
             return "", state
-        share = seen.gap / progress if progress else 0.0
+        share = gap / progress if progress else 0.0
         return f"an estimated {share:.1e} of all progress is left at round {seen.t}", state
 
     def columns(self, state: Estimate) -> dict[str, float]:
