@@ -61,3 +61,16 @@ def test_fits_of_a_squared_hinge_get_there_though_few_rows_curve_it(l2):
     options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 0.0, "gtol": 1e-16, "maxcor": 50}
     least = min(minimize(value, u, jac=True, method="L-BFGS-B", options=options).fun for u in (np.zeros(30), w))
     assert fits.values(rows.shares, penalty, w, z)[0] <= least + 1e-8
+
+
+def test_steps_of_the_size_of_rounding_are_not_halved(monkeypatch):
+    """At a minimum values differ by their rounding alone, and a step that raises one by that is as good as any."""
+    rng = np.random.default_rng(2)
+    A, clients = rng.standard_normal((3000, 5)), np.repeat(np.arange(300), 10)
+    rows = ef.logistic(A, rng.choice([-1, 1], 3000), clients)
+    fits, penalty, everybody = LocalFits(rows), Lifted(np.full(1500, 0.3)), np.ones(300, dtype=bool)
+    w, _ = fits.minima(rows.shares, penalty, Lifted(np.zeros(1500)), 30, PerClient(np.full(300, 1e-14)), everybody)
+    asked, values = [], LocalFits.values
+    monkeypatch.setattr(LocalFits, "values", lambda self, *given: asked.append(0) or values(self, *given))
+    fits.minima(rows.shares, penalty, w, 5, PerClient(np.zeros(300)), everybody)
+    assert len(asked) <= 1 + 5

@@ -23,6 +23,8 @@ from errorfeedback.sums import dot
 CG, RESIDUAL = 40, 0.1
 """The most steps of conjugate gradients for a Newton step, and the share of the residual that ends them earlier."""
 ARMIJO, HALVINGS, MOST_HALVINGS = 1e-4, 6, 40
+LEVEL = 16 * np.finfo(np.float64).eps
+"""Values that differ by less than that share of themselves are the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class LocalFits:
             for _ in range(MOST_HALVINGS):
                 there, seen = Lifted(w + s.repeat(PerClient(t)) * p), z + np.repeat(t, counts) * zp
                 new = self.values(shares, penalty, there, seen)
-                refused = live & ~(new <= value + ARMIJO * t * slope)
+                refused = live & ~(new <= value + ARMIJO * t * slope + LEVEL * np.abs(value))
                 if not refused.any():
                     break
                 t = np.where(refused, t / 2, t)

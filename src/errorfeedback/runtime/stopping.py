@@ -157,8 +157,9 @@ class EstimatedGap(Stop):
     def next(self, state: Estimate, seen: Progress) -> tuple[str, Estimate]:
         if seen.loss is None:
             return "", state
-        past = tuple((loss + seen.surprise, gap) for loss, gap in state.past)
-        state = replace(state, best=state.best + seen.surprise, past=past)
+        if seen.surprise:
+            past = tuple((loss + seen.surprise, gap) for loss, gap in state.past)
+            state = replace(state, best=state.best + seen.surprise, past=past)
         lower, idle = seen.loss < state.best, state.idle + (seen.share >= MOST)
         state = replace(state, best=min(state.best, seen.loss), idle=0 if lower else idle)
         if seen.share < MOST:
