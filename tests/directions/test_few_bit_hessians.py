@@ -284,10 +284,10 @@ def test_waits_double_with_every_exchange_so_that_pairs_have_their_time():
         assert not after(stalled, 30, rounds=9 + wait, since=10, exchanges=exchanges)(1.0)
 
 
-def test_hessians_in_every_round_end_after_ten_of_them_and_come_back_where_nothing_falls():
-    assert after([1.0], 0.5, exchanges=9)(1.0)
-    assert not after([1.0], 0.5, exchanges=10, since=999)(1.0)
-    for exchanges, wait in ((10, 6), (11, 12), (12, 24)):
+def test_hessians_in_every_round_end_after_thirty_of_them_and_come_back_where_nothing_falls():
+    assert after([1.0], 0.5, exchanges=29)(1.0)
+    assert not after([1.0], 0.5, exchanges=30, since=999)(1.0)
+    for exchanges, wait in ((30, 6), (31, 12), (32, 24)):
         assert after([1.0] * 8, 0.2, since=1000 - wait, exchanges=exchanges, bent=True)(1.0)
         assert not after([1.0] * 8, 0.2, since=1001 - wait, exchanges=exchanges, bent=True)(1.0)
 

@@ -11,6 +11,7 @@ from discovery import COMPRESSORS, DOWNLINKS
 from problem_pairs import pair
 
 import errorfeedback as ef
+from errorfeedback.directions import few_bit_hessians
 from errorfeedback.problems.base import setup_bits
 from errorfeedback.runtime.ledger import ownership_bits
 from errorfeedback.stepsizes.base import Verdict
@@ -170,6 +171,7 @@ def test_a_run_goes_on_from_any_round_with_the_same_bits(name, more, tmp_path, m
     """Also between a step that was refused and its next try, while all stand, and with Hessians on the way."""
     verdicts, verdict = [], ef.Armijo.verdict
     monkeypatch.setattr(ef.Armijo, "verdict", lambda rule, state: verdicts.append(verdict(rule, state)) or verdicts[-1])
+    monkeypatch.setattr(few_bit_hessians, "NEWTON", 10)  # fewer than there are rounds
     rounds = 12
     more = more and more | {"x0": 25 * np.random.default_rng(1).standard_normal(15)}
     whole = run(problem(), name, rounds=rounds, **more)

@@ -72,8 +72,8 @@ FRESH = 6.0
 """Rounds from a fresh H0 to a tolerance that is worth one."""
 LOOK_BACK, FEW = 8, 3
 """Accepted points from which the rate is taken; fewer where there have been Hessians, which a good model shows soon."""
-NEWTON = 10
-"""Exchanges in every round: as many rounds as Newton's method should take."""
+NEWTON = 30
+"""Exchanges in every round: as many rounds as Newton's method may take."""
 MARGIN = 1.5
 """How many times their price Hessians must be expected to save."""
 KEPT = 2
