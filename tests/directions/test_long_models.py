@@ -22,9 +22,9 @@ def long(monkeypatch):
     monkeypatch.setattr(quasi_newton, "LONG", 1)
 
 
-def quadratic_run(short, scale=1.0, rounds=30, d=12):
+def quadratic_run(single, scale=1.0, rounds=30, d=12):
     rng = np.random.default_rng(0)
-    H, x, pairs = np.diag(10.0 ** np.linspace(-2, 1, d)), np.zeros(d), Pairs(np.zeros(d), short=short)
+    H, x, pairs = np.diag(10.0 ** np.linspace(-2, 1, d)), np.zeros(d), Pairs(np.zeros(d), single=single)
     for t in range(rounds):
         x = x if t == 5 else scale * rng.standard_normal(d)  # everybody stands once
         pairs = pairs.arrived(x, H @ x, PLAIN, 20)

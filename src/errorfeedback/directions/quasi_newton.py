@@ -147,7 +147,7 @@ class Pairs:
     """Of H0; None: nothing is known yet."""
     l1: Model | None = None
     """What the penalty has beside its smooth part, where it has: sum_j l1_j |x_j|."""
-    short: bool = False
+    single: bool = False
     """Pairs are kept in single precision."""
     promised: Promise = field(default=Promise(0.0, 0.0))
     """By the last direction."""
@@ -156,7 +156,7 @@ class Pairs:
         """At an accepted point. The same x again (the clients were asked once more) forgets all pairs: they led nowhere."""
         if np.array_equal(x, self.x):
             shorter = None if self.scale is None else max(SHORTER * self.scale, SHORTEST)
-            return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1, short=self.short)
+            return Pairs(self.x, Model(g.copy()), scale=shorter, l1=self.l1, single=self.single)
         here = replace(self.learned(x, g, metric, memory), x=Model(x.copy()), g=Model(g.copy()))
         if here.known is None or here.known is self.known:
             return here
@@ -180,7 +180,7 @@ class Pairs:
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
             return self
-        if self.short and min(ss, yy) > SMALL**2 and max(ss, yy) < LARGE**2:
+        if self.single and min(ss, yy) > SMALL**2 and max(ss, yy) < LARGE**2:
             s, y = s.astype(np.float32), y.astype(np.float32)
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=metric.length(known))
@@ -354,7 +354,7 @@ NONE: Secants = Secants()
 
 def nothing_known(x: Model) -> Pairs:
     """At the first point."""
-    return Pairs(Model(x.copy()), short=len(x) > LONG)
+    return Pairs(Model(x.copy()), single=len(x) > LONG)
 
 
 def rehearse(x: Model, kinked: bool) -> None:
@@ -363,9 +363,9 @@ def rehearse(x: Model, kinked: bool) -> None:
 
 
 @lru_cache(maxsize=8)
-def _rehearsed(dtype: np.dtype[Any], kinked: bool, short: bool) -> None:
+def _rehearsed(dtype: np.dtype[Any], kinked: bool, single: bool) -> None:
     """Five pairs in two dimensions, and the steps that they make: kernels are compiled for few and for many of them."""
-    pairs = Pairs(Model(np.zeros(2, dtype)), l1=Model(np.full(2, 0.1, dtype)) if kinked else None, short=short)
+    pairs = Pairs(Model(np.zeros(2, dtype)), l1=Model(np.full(2, 0.1, dtype)) if kinked else None, single=single)
     for x in np.array([[0.0, 0.0], [1.0, 0.5], [1.0, 2.0], [2.0, 3.0], [3.0, 5.0], [5.0, 4.0]], dtype):
         pairs = pairs.arrived(Model(x), Model(x * np.array([1.0, 2.0], dtype) + 1), PLAIN, 5)
         direction, pairs = pairs.aimed(PLAIN)
