@@ -51,7 +51,7 @@ def estimator_of(
     *,
     k: str | int | None = None,
     rounds: int = 2000,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-5,
     budget: float | None = None,
     network: list[str] | None = None,
 ) -> Estimator:

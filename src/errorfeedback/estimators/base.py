@@ -74,7 +74,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         and regression, on scaled features.
     max_iter : int, default=2000
         Rounds, at most.
-    tol : float, default=1e-6
+    tol : float, default=1e-5
         Stop when about this share of all progress is left (`ef.EstimatedGap`); with k, when the loss falls by less than
         this share of itself, three told losses in a row; 0: never.
     budget : float or None, default=None
@@ -159,7 +159,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         own_models: bool = True,
         own_features: bool = True,
         max_iter: int = 2000,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         budget: float | None = None,
         warm_start: bool = False,
         random_state: Any = 0,

@@ -54,7 +54,7 @@ class TrainingSettings:
     rounds: int = 1000
     seed: int = 0
     networks: tuple[Network, ...] | None = None
-    tolerance: float = 1e-6
+    tolerance: float = 1e-5
     every: int = 10
     """Rounds between those that are recorded, after the first DENSELY, of which all are."""
 

@@ -33,7 +33,7 @@ Compress = Callable[[int], Contractive]
 """K -> the compressor of EF21 and EF14."""
 BY_DEFAULT = "EF21 in few bits, quasi-Newton"
 TOLERANCE = 1e-6
-"""Of `train`, where nobody says another."""
+"""Of `train` in a contest: a tenth of the smallest gap that contests go down to."""
 LEVELS = 6
 """Values of K that a trial takes between 1 and r."""
 

@@ -26,7 +26,7 @@ class Training(Inputs):
     budget: Annotated[str, typer.Option(help="Bytes up per client, as in 1MB.")] = ""
     rounds: Annotated[int, typer.Option(min=1, help="At most that many rounds.")] = 2000
     network: Annotated[list[str] | None, typer.Option(help=NETWORK)] = None
-    tolerance: Annotated[float, typer.Option(min=0, help="Stop when about that share of all progress is left.")] = 1e-6
+    tolerance: Annotated[float, typer.Option(min=0, help="Stop when about that share of all progress is left.")] = 1e-5
     quiet: Annotated[bool, typer.Option("--quiet", help="No live view.")] = False
     live: Annotated[bool, typer.Option("--live", help="Open a page of this machine that follows the run.")] = False
     engine: Annotated[str, typer.Option(help="local, threads (two), mpi (the ranks of mpiexec), or ray (two actors).")] = (
