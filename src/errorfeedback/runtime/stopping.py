@@ -120,7 +120,7 @@ class Estimate:
 def refuted(past: Sequence[tuple[float, float]], loss: float) -> float:
     """How many times too low earlier estimates were, at least: the loss has fallen by more since than they said was left.
 
-    >>> refuted([(1.0, 0.1), (0.9, 0.05)], 0.7)
+    >>> refuted([(1.0, 0.25), (0.75, 0.0625)], 0.5)
     4.0
     """
     return max([1.0, *((before - loss) / gap for before, gap in past if gap > 0)])
