@@ -47,6 +47,13 @@ def test_products_of_short_pairs_are_summed_in_double():
     assert known.sy[0, 0] == pytest.approx(2**20 * float(s[0]) * float(y[0]), rel=1e-12)
 
 
+def test_a_pair_enters_as_it_is_kept():
+    """In double s'y is 2.5e-8; rounded it is 0, and H would not be positive definite."""
+    pairs = Pairs(np.zeros(2), np.zeros(2), single=True).arrived(np.ones(2), np.array([1.0, -1.0 + 2.5e-8]), PLAIN, 5)
+    assert pairs.known is None
+    assert pairs.towards(PLAIN).tolist() == [1.0, -1.0 + 2.5e-8]
+
+
 @pytest.mark.parametrize("scale", [1e-40, 1e40])
 def test_vectors_that_single_precision_cannot_hold_stay_as_they_are(scale):
     pairs = quadratic_run(True, scale)

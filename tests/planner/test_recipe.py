@@ -77,7 +77,9 @@ def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n,
     clients = max(by_rows, by_round)
     assert clients < n
     assert price(n, d, clients, 10) < price(n, d, n, 4)
-    assert recipe.direction == ef.Curvature(ef.Uniform(10), recipe.direction.price, 1e-5, clients=clients, believed=2.0**-20)
+    assert recipe.direction == ef.Curvature(
+        ef.Uniform(10), recipe.direction.price, 1e-5 / 10, clients=clients, believed=2.0**-20
+    )
     assert recipe.direction.price == pytest.approx(price(n, d, clients, 10), rel=1e-12)
     assert f"Hessians of 10 bits an entry from {clients} of {n} clients" in recipe.why
     assert "only where progress is slow" in recipe.why
@@ -86,7 +88,7 @@ def test_by_bytes_as_few_tell_as_have_five_rows_a_feature_or_as_a_round_costs(n,
 def test_all_tell_where_that_is_cheaper_and_where_time_is_what_counts():
     few_rows = few_bits(like_rows(10, 20, 35), None, 1e-5)  # nine would have five rows a feature, at 10 bits
     asked, finer = few_rows.direction, {"finer": ef.Uniform(16), "finer_price": few_rows.direction.finer_price}
-    assert asked == ef.Curvature(ef.PowersOfTwo(4), asked.price, 1e-5, believed=2.0**-20, **finer)
+    assert asked == ef.Curvature(ef.PowersOfTwo(4), asked.price, 1e-5 / 10, believed=2.0**-20, **finer)
     assert asked.finer_price == pytest.approx(price(10, 35, 10, 16), rel=1e-12)
     assert "(16 bits where those say too little)" in few_rows.why
     assert few_rows.direction.price == pytest.approx(price(10, 35, 10, 4), rel=1e-12)
@@ -160,7 +162,7 @@ def test_by_bytes_hessians_of_fewer_than_five_rows_a_feature_are_not_asked_for(m
     assert ("quadratics above the losses of 24 bits an entry, which cost" in recipe.why) is above
     assert recipe.why.endswith("only where progress is slow, for fewest bytes")
     if above:
-        expected = ef.Curvature(ef.Uniform(24), recipe.direction.price, 1e-5, believed=2.0**-36, above=True)
+        expected = ef.Curvature(ef.Uniform(24), recipe.direction.price, 1e-5 / 10, believed=2.0**-36, above=True)
         assert recipe.direction == expected
         assert recipe.direction.price == pytest.approx(price(10, 35, 10, 24), rel=1e-12)
     in_time = few_bits(problem, [ef.Network(1e6, 1e7, 0.05)] * 10, 1e-5)
@@ -207,7 +209,9 @@ def test_hessians_of_many_features_come_in_every_round_or_never(per_client, chos
     dear = ((112 + 10 * sizes * (sizes + 1) / 2) / link.up).max() / every
     assert bool(dear <= 1.0) is chosen
     if chosen:
-        assert made.direction == ef.Curvature(ef.Uniform(10), dear, 1e-5, believed=made.direction.believed, every_round=1.0)
+        assert made.direction == ef.Curvature(
+            ef.Uniform(10), dear, 1e-5 / 10, believed=made.direction.believed, every_round=1.0
+        )
         assert "in every round" in made.why
     else:
         assert made.direction == ef.LBFGS()

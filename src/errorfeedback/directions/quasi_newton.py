@@ -98,7 +98,8 @@ class Metric(ABC):
         """The model with all its entries, pair by pair: the compact form cancels, and beside a penalty with kinks everything
         rests on its being positive definite."""
         matrix = model.b * self.matrix(np.arange(d), d)
-        for s, y in zip(model.known.s, model.known.y, strict=True):
+        for pair in zip(model.known.s, model.known.y, strict=True):
+            s, y = (v.astype(np.float64, copy=False) for v in pair)
             bent = matrix @ s
             curved = float(s @ bent)
             if curved > 0.0:
@@ -177,11 +178,11 @@ class Pairs:
         if self.g is None:
             return self
         s, y = np.subtract(x, self.x, dtype=np.float64), np.subtract(g, self.g, dtype=np.float64)
+        if self.single and min(dot(s, s), dot(y, y)) > SMALL**2 and max(dot(s, s), dot(y, y)) < LARGE**2:
+            s, y = s.astype(np.float32), y.astype(np.float32)
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
             return self
-        if self.single and min(ss, yy) > SMALL**2 and max(ss, yy) < LARGE**2:
-            s, y = s.astype(np.float32), y.astype(np.float32)
         known = (NONE if self.known is None else self.known).joined(s, y, memory)
         return replace(self, known=known, scale=metric.length(known))
 

@@ -76,7 +76,7 @@ class LinearEF21(BaseEstimator, ABC):  # type: ignore[misc]
         Rounds, at most.
     tol : float, default=1e-5
         Stop when about this share of all progress is left (`ef.EstimatedGap`); with k, when the loss falls by less than
-        this share of itself, three told losses in a row; 0: never.
+        a tenth of this share of itself, three told losses in a row; 0: never.
     budget : float or None, default=None
         Stop when a client has sent that many bytes, on average; None: no limit.
     warm_start : bool, default=False

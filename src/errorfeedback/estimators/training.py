@@ -33,6 +33,8 @@ from errorfeedback.runtime.validation import Validation
 from errorfeedback.storage.checkpoint import Checkpoint, Folder
 
 INTERCEPTS = ("topk", "exact")
+OF_ITSELF = 0.1
+"""The share of the tolerance by which the loss must still fall, where nothing estimates what is left."""
 AUTO = "auto"
 """A k that is left to us."""
 DENSELY = 1000
@@ -82,7 +84,7 @@ class TrainingSettings:
         if not self.tolerance:
             return ()
         searches = recipe.stepsize.searches
-        return (EstimatedGap(self.tolerance) if searches else RelativeDecrease(self.tolerance),)
+        return (EstimatedGap(self.tolerance) if searches else RelativeDecrease(OF_ITSELF * self.tolerance),)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,9 @@ BESIDE_UP, BESIDE_DOWN = 32 + 64 + 16, 32 + 2 + 16
 SHARE_OF_TRIP, NEXT_TO_NOTHING, DEARER = 0.1, 0.02, 0.2
 PACKETS = 80.0
 """Bytes of the headers of a packet each way, IP's and TCP's: no network sends less."""
+TOO_LOW = 10.0
+"""Hessians are for rounds to come, which are forecast by g'Hg/2 as it is: it says that the tolerance is reached up to ten
+times too early (`EstimatedGap`)."""
 PAIRS, PAIRS_OF_LONG = 20, 10
 """What L-BFGS remembers; going through the pairs of a long model is most of what the server does."""
 MOST_PAIRS = 5e7
@@ -176,7 +179,7 @@ def _curvature(problem: Problem, bits: int, tariff: Tariff, tolerance: float) ->
     def price(width: int) -> float:
         return tariff.of(PerClient(BESIDE_UP + width * pairs), nothing, 0.0) / every
 
-    ends = min(max(tolerance, 1e-12), 0.1)
+    ends = min(max(tolerance / TOO_LOW, 1e-12), 0.1)
     if apart(support.d):
         fits = tariff.pace is not None and pairs.sum() <= MOST_PAIRS
         return _of_many(price, bits, ends) if fits else None

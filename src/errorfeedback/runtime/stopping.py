@@ -169,10 +169,10 @@ class EstimatedGap(Stop):
         if seen.gap is None or seen.gained is None:
             return "", state
         gap = seen.gap * refuted(state.past, seen.loss)
-        progress = max(seen.gained + gap, 0.01 * abs(seen.loss))
+        progress = max(seen.gained + seen.gap, 0.01 * abs(seen.loss))
         steepest = max(state.steepest, seen.gradient2)
         small = seen.gap <= self.tolerance * progress and seen.gradient2 <= FLATTER * self.tolerance * steepest
-        much, times = gap > self.tolerance * progress, state.times + 1 if small else 0
+        much, times = not gap <= self.tolerance * progress, state.times + 1 if small else 0
         past = (*state.past, (seen.loss, seen.gap))[-HELD_AGAINST:]
         state = replace(state, gap=gap, times=times, steepest=steepest, much=much, past=past)
         if state.times < 2 or much:
