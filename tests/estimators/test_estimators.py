@@ -72,6 +72,16 @@ def test_binary_model_is_the_one_of_the_same_objective(binary, intercept, scale)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
 
 
+def test_with_k_a_tenth_of_the_tolerance_is_how_much_the_loss_must_still_fall(binary):
+    """Where nothing estimates what is left."""
+    assert (
+        EF21Classifier(k=1, tol=1e-3, n_clients=5)
+        .fit(*binary)
+        .stopped_.startswith("loss fell by less than 0.0001 of itself")
+    )
+    assert "of all progress is left" in EF21Classifier(tol=1e-3, n_clients=5).fit(*binary).stopped_
+
+
 def test_regression_is_ridge(binary):
     X = binary[0]
     y = X @ np.arange(20) + 3 + np.random.default_rng(0).standard_normal(600)
