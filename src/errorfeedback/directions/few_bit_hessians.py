@@ -62,7 +62,8 @@ from errorfeedback.core import Floats, Integers, Lifted, Model, PerClient
 from errorfeedback.directions.base import Asking, Direction, Hessians, Promise
 from errorfeedback.directions.hessians_apart import Apart
 from errorfeedback.directions.lbfgs import check_memory
-from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs, nothing_known, rehearse
+from errorfeedback.directions.quasi_newton import PLAIN, Metric, Pairs, nothing_known
+from errorfeedback.directions.rehearsal import rehearse
 from errorfeedback.sparsity.pairs import apart, symmetric
 from errorfeedback.sums import Quadratic
 

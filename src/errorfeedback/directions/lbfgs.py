@@ -16,7 +16,8 @@ from typing import ClassVar
 
 from errorfeedback.core import Model
 from errorfeedback.directions.base import Direction, Promise
-from errorfeedback.directions.quasi_newton import PLAIN, Pairs, nothing_known, rehearse
+from errorfeedback.directions.quasi_newton import PLAIN, Pairs, nothing_known
+from errorfeedback.directions.rehearsal import rehearse
 from errorfeedback.sums import Quadratic
 
 

@@ -25,8 +25,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
 
 import numba
 import numpy as np
@@ -356,25 +354,6 @@ NONE: Secants = Secants()
 def nothing_known(x: Model) -> Pairs:
     """At the first point."""
     return Pairs(Model(x.copy()), single=len(x) > LONG)
-
-
-def rehearse(x: Model, kinked: bool) -> None:
-    """All kernels are compiled."""
-    _rehearsed(x.dtype, kinked, len(x) > LONG)
-
-
-@lru_cache(maxsize=8)
-def _rehearsed(dtype: np.dtype[Any], kinked: bool, single: bool) -> None:
-    """Five pairs in two dimensions, and the steps that they make: kernels are compiled for few and for many of them."""
-    pairs = Pairs(Model(np.zeros(2, dtype)), l1=Model(np.full(2, 0.1, dtype)) if kinked else None, single=single)
-    for x in np.array([[0.0, 0.0], [1.0, 0.5], [1.0, 2.0], [2.0, 3.0], [3.0, 5.0], [5.0, 4.0]], dtype):
-        pairs = pairs.arrived(Model(x), Model(x * np.array([1.0, 2.0], dtype) + 1), PLAIN, 5)
-        direction, pairs = pairs.aimed(PLAIN)
-        model = pairs.quadratic(PLAIN)
-        if model is not None:
-            model.along(direction)
-            model.forms([direction])
-            model.forms([direction, direction])
 
 
 def _bordered(table: Floats, row: Floats, column: Floats) -> Floats:
