@@ -65,7 +65,7 @@ def compared(name: str, clients: int, turns: int, seeds: list[int]) -> list[str]
         apart.append(ours - theirs)
     far = np.array(apart)[np.abs(apart).argmax(axis=0), range(3)]
     (least, lowest), (middle, median) = np.min(seconds, axis=0), np.median(seconds, axis=0)
-    times = [f"{1e3 * middle:,.0f}", f"{1e3 * median:,.0f}", f"{least / lowest:.1f}", f"{middle / median:.1f}"]
+    times = [f"{1e3 * middle:,.0f}", f"{1e3 * median:,.0f}", f"{least / lowest:.2f}", f"{middle / median:.2f}"]
     return [name, str(rounds), *times, *(f"{each:+.3f}" for each in far)]
 
 

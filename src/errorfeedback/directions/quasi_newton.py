@@ -176,7 +176,7 @@ class Pairs:
         if self.g is None:
             return self
         s, y = np.subtract(x, self.x, dtype=np.float64), np.subtract(g, self.g, dtype=np.float64)
-        if self.single and min(dot(s, s), dot(y, y)) > SMALL**2 and max(dot(s, s), dot(y, y)) < LARGE**2:
+        if self.single and all(SMALL**2 < dot(v, v) < LARGE**2 for v in (s, y)):
             s, y = s.astype(np.float32), y.astype(np.float32)
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         if not (sy > max(CURVED * ss**0.5 * yy**0.5, TINY) and min(ss, yy) > TINY and np.isfinite(yy)):
